@@ -1,0 +1,177 @@
+"""The rules of Tandem's BUILD files.
+
+    tandem_cc_library       a library
+    tandem_kernel_library   a library that registers ops or kernels when the program starts
+    tandem_cc_test          a GoogleTest
+    tandem_cc_binary        a program: gRPC, Protocol Buffers and Abseil inside, oneDNN shared
+    tandem_proto_library    generated C++ code for .proto files, with gRPC services if asked
+
+They know the layers (see layer_of): a library may depend on its own layer and on lower ones, and a
+BUILD file that names a higher one does not load. Tests and testonly libraries of a layer up to
+runtime/ may depend on everything up to runtime/. A target is visible to whoever may depend on it
+unless `visibility` says less.
+"""
+
+# Lowest first. "" is the package at the root, tandem.h.
+_LAYERS = [
+    ["proto"],
+    ["core"],
+    ["kernels"],
+    ["runtime"],
+    ["strategies"],
+    [""],
+    ["tools", "docs"],
+    ["tests"],
+]
+
+_GROUP_NAMES = {
+    "": "root",
+    "docs": "tools",
+}
+
+# A test or a testonly library below this layer may use the layers up to it.
+_TESTS_REACH = "runtime"
+
+def _folder(package):
+    return package.split("/")[0]
+
+def _rank(folder):
+    for rank, folders in enumerate(_LAYERS):
+        if folder in folders:
+            return rank
+    return -1
+
+def _visibility(visibility):
+    if visibility != None:
+        return visibility
+    folder = _folder(native.package_name())
+    if _rank(folder) < 0:
+        return None
+    return ["//:%s_users" % _GROUP_NAMES.get(folder, folder)]
+
+def _check_layers(name, deps, testing):
+    own = _folder(native.package_name())
+    limit = _rank(own)
+    if limit < 0 or type(deps) != type([]):
+        return
+    if testing:
+        limit = max(limit, _rank(_TESTS_REACH))
+    for dep in deps:
+        if not dep.startswith("//"):
+            continue
+        other = _folder(dep[2:].split(":")[0])
+        if _rank(other) > limit:
+            fail(("//%s:%s depends on %s: the layer '%s' may not use the layer '%s' above it. " +
+                  "Layers, top first: tools and docs, tandem.h, strategies, runtime, kernels, " +
+                  "core, proto.") %
+                 (native.package_name(), name, dep, own, other or "tandem.h"))
+
+def tandem_cc_library(name, deps = [], visibility = None, testonly = False, **kwargs):
+    """A cc_library that keeps to the layers."""
+    _check_layers(name, deps, testonly)
+    native.cc_library(
+        name = name,
+        deps = deps,
+        testonly = testonly,
+        visibility = _visibility(visibility),
+        **kwargs
+    )
+
+def tandem_kernel_library(name, **kwargs):
+    """A library whose objects reach every program that depends on it, referenced or not.
+
+    A linker drops from an archive the objects that nobody calls, and what registers itself is
+    called by nobody.
+    """
+    tandem_cc_library(name = name, alwayslink = True, **kwargs)
+
+def tandem_cc_test(name, srcs = None, deps = [], size = "small", visibility = None, **kwargs):
+    """A GoogleTest with its main(); `srcs` defaults to NAME.cc.
+
+    Test libraries are linked as shared objects: that is quick, and the thread sanitizer needs it.
+    """
+    _check_layers(name, deps, True)
+    native.cc_test(
+        name = name,
+        srcs = srcs or [name + ".cc"],
+        size = size,
+        deps = deps + ["//third_party:gtest_main"],
+        visibility = _visibility(visibility),
+        **kwargs
+    )
+
+# oneDNN calls these; runtime/threads defines them over Tandem's own pool. A program must export
+# them so that the shared oneDNN finds them there before it finds libgomp's.
+_OPENMP_SYMBOLS = [
+    "GOMP_barrier",
+    "GOMP_parallel",
+    "omp_get_max_threads",
+    "omp_get_num_threads",
+    "omp_get_thread_num",
+    "omp_in_parallel",
+]
+
+def tandem_cc_binary(name, srcs = None, deps = [], linkopts = [], visibility = None, **kwargs):
+    """A program that runs on a machine without gRPC, Protocol Buffers and Abseil installed."""
+    _check_layers(name, deps, False)
+    native.cc_binary(
+        name = name,
+        srcs = srcs or [name + ".cc"],
+        deps = deps,
+        linkstatic = True,
+        additional_linker_inputs = ["@system_archives//:archives"],
+        linkopts = ["-Lexternal/system_archives/lib"] +
+                   ["-Wl,--export-dynamic-symbol=" + symbol for symbol in _OPENMP_SYMBOLS] +
+                   linkopts,
+        visibility = _visibility(visibility),
+        **kwargs
+    )
+
+def _proto_files(label):
+    if label.startswith("//") and ":" not in label:
+        label = label + ":" + label.split("/")[-1]
+    return label + "_proto_files"
+
+def tandem_proto_library(name, srcs, deps = [], grpc = False, visibility = None, **kwargs):
+    """C++ code for .proto files, included by its path from the root ("proto/types.pb.h").
+
+    Args:
+      name: the cc_library with the generated code.
+      srcs: .proto files of this package.
+      deps: the tandem_proto_library targets that hold what `srcs` import.
+      grpc: also generate the services (X.grpc.pb.h).
+      visibility: as usual.
+      **kwargs: for the cc_library.
+    """
+    _check_layers(name, deps, False)
+    visibility = _visibility(visibility)
+    native.filegroup(
+        name = name + "_proto_files",
+        srcs = srcs + [_proto_files(dep) for dep in deps],
+        visibility = visibility,
+    )
+
+    endings = [".pb"] + ([".grpc.pb"] if grpc else [])
+    stems = [src[:-len(".proto")] for src in srcs]
+    headers = [stem + ending + ".h" for stem in stems for ending in endings]
+    sources = [stem + ending + ".cc" for stem in stems for ending in endings]
+    command = "protoc -I. -I/usr/include --cpp_out=$(GENDIR)"
+    if grpc:
+        command += " --grpc_out=$(GENDIR) --plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin"
+    native.genrule(
+        name = name + "_generate",
+        srcs = [name + "_proto_files"],
+        outs = headers + sources,
+        cmd = command + " " + " ".join(
+            [("%s/%s" % (native.package_name(), src)).lstrip("/") for src in srcs],
+        ),
+        visibility = ["//visibility:private"],
+    )
+    native.cc_library(
+        name = name,
+        srcs = sources,
+        hdrs = headers,
+        deps = deps + ["//third_party:protobuf"] + (["//third_party:grpc"] if grpc else []),
+        visibility = visibility,
+        **kwargs
+    )
