@@ -8,6 +8,7 @@
 #include <string>
 
 #include "google/protobuf/descriptor.h"
+#include "google/protobuf/descriptor.pb.h"
 #include "gtest/gtest.h"
 #include "proto/device_attributes.pb.h"
 #include "proto/error_codes.pb.h"
