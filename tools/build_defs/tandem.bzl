@@ -85,8 +85,19 @@ def tandem_kernel_library(name, **kwargs):
     """
     tandem_cc_library(name = name, alwayslink = True, **kwargs)
 
-def tandem_cc_test(name, srcs = None, deps = [], size = "small", visibility = None, **kwargs):
+def tandem_cc_test(
+        name,
+        srcs = None,
+        deps = [],
+        size = "small",
+        part = None,
+        tags = [],
+        visibility = None,
+        **kwargs):
     """A GoogleTest with its main(); `srcs` defaults to NAME.cc.
+
+    A test with a `part` (faults, clients, seeds, ...) is not in the plain tools/test; it runs in
+    `tools/test --long --part=PART`.
 
     Test libraries are linked as shared objects: that is quick, and the thread sanitizer needs it.
     """
@@ -95,7 +106,11 @@ def tandem_cc_test(name, srcs = None, deps = [], size = "small", visibility = No
         name = name,
         srcs = srcs or [name + ".cc"],
         size = size,
-        deps = deps + ["//third_party:gtest_main"],
+        tags = tags + (["long", "part-" + part] if part else []),
+        deps = deps + [
+            "//third_party:gtest_main",
+            "//tools/build_defs:sanitizer_options",
+        ],
         visibility = _visibility(visibility),
         **kwargs
     )
@@ -117,7 +132,7 @@ def tandem_cc_binary(name, srcs = None, deps = [], linkopts = [], visibility = N
     native.cc_binary(
         name = name,
         srcs = srcs or [name + ".cc"],
-        deps = deps,
+        deps = deps + ["//tools/build_defs:sanitizer_options"],
         linkstatic = True,
         additional_linker_inputs = ["@system_archives//:archives"],
         linkopts = ["-Lexternal/system_archives/lib"] +

@@ -1,0 +1,34 @@
+// What the sanitizers' run-time libraries ask a program for when it starts. Part of every test and
+// program through tandem.bzl, so that a server started by a test has the same options as the test;
+// empty without a sanitizer. The environment (TSAN_OPTIONS, ASAN_OPTIONS) overrides each option.
+
+#if defined(__SANITIZE_THREAD__)
+
+extern "C" const char* __tsan_default_options();
+extern "C" const char* __tsan_default_suppressions();
+
+// The system's libraries are not instrumented: locks inside them are invisible, so what they do
+// among themselves must be ignored, or correctly locked data looks like a race.
+extern "C" const char* __tsan_default_options() {
+  return "ignore_noninstrumented_modules=1:second_deadlock_stack=1:history_size=4";
+}
+
+// gRPC's headers bring code into instrumented objects that hands work over through the
+// uninstrumented library.
+extern "C" const char* __tsan_default_suppressions() {
+  return "race:^grpc::\n"
+         "race:^std::_Function_handler<void (bool), grpc::\n";
+}
+
+#elif defined(__SANITIZE_ADDRESS__)
+
+extern "C" const char* __asan_default_options();
+extern "C" const char* __ubsan_default_options();
+
+extern "C" const char* __asan_default_options() {
+  return "detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1";
+}
+
+extern "C" const char* __ubsan_default_options() { return "print_stacktrace=1"; }
+
+#endif
