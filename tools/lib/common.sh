@@ -1,6 +1,9 @@
 # Shell functions of tools/build, tools/test and tools/demo. Sourced, after `set -euo pipefail`;
 # leaves the caller in the root of the repository.
 
+# Where the caller stands: what relative paths on the command line mean.
+CALLER_FOLDER="$PWD"
+
 TANDEM_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)"
 cd "$TANDEM_ROOT"
 
