@@ -1,0 +1,176 @@
+#include "core/op/registry.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_join.h"
+#include "core/base/status.h"
+
+namespace tandem {
+namespace {
+
+int EditDistance(absl::string_view a, absl::string_view b) {
+  std::vector<int> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    int diagonal = row[0];
+    row[0] = static_cast<int>(i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const bool same = absl::ascii_tolower(static_cast<unsigned char>(a[i - 1])) ==
+                        absl::ascii_tolower(static_cast<unsigned char>(b[j - 1]));
+      const int substituted = diagonal + (same ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({substituted, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+// A bad registration is a bug of the program itself, found before main; nobody could handle it.
+void EndProgram(const absl::Status& status) {
+  std::fprintf(stderr, "tandem: bad registration: %s\n", status.ToString().c_str());
+  std::abort();
+}
+
+std::string KernelText(const KernelDef& kernel) {
+  std::string text = kernel.device;
+  for (const auto& [attr, types] : kernel.types) {
+    absl::StrAppend(&text, " ", attr, " in {",
+                    absl::StrJoin(types, ",",
+                                  [](std::string* out, DataType type) {
+                                    out->append(DataTypeName(type));
+                                  }),
+                    "}");
+  }
+  return text;
+}
+
+bool Matches(const KernelDef& kernel, const AttrMap& attrs) {
+  for (const auto& [name, types] : kernel.types) {
+    const auto attr = attrs.find(name);
+    if (attr == attrs.end()) return false;
+    const DataType* type = attr->second.Get<DataType>();
+    if (type == nullptr || !absl::c_linear_search(types, *type)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+OpRegistry& OpRegistry::Global() {
+  static OpRegistry* registry = new OpRegistry;  // Registrations hold pointers until exit.
+  return *registry;
+}
+
+absl::Status OpRegistry::Register(const OpDefBuilder& builder) {
+  TANDEM_ASSIGN_OR_RETURN(OpDef def, builder.Build());
+  MutexLock lock(mu_);
+  const std::string name = def.name;
+  if (!ops_.emplace(name, std::make_unique<OpDef>(std::move(def))).second) {
+    return errors::AlreadyExists("op ", name, " is registered twice");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OpRegistry::RegisterKernel(absl::string_view op, KernelDef kernel) {
+  MutexLock lock(mu_);
+  kernels_[std::string(op)].push_back(std::make_unique<KernelDef>(std::move(kernel)));
+  return absl::OkStatus();
+}
+
+const OpDef* OpRegistry::Find(absl::string_view name) const {
+  MutexLock lock(mu_);
+  const auto found = ops_.find(std::string(name));
+  return found == ops_.end() ? nullptr : found->second.get();
+}
+
+absl::StatusOr<const OpDef*> OpRegistry::Get(absl::string_view name) const {
+  if (const OpDef* def = Find(name)) return def;
+  std::vector<std::string> names;
+  for (const OpDef* def : List()) names.push_back(def->name);
+  return errors::NotFound("there is no op '", name, "'", DidYouMean(name, names));
+}
+
+std::vector<const OpDef*> OpRegistry::List() const {
+  MutexLock lock(mu_);
+  std::vector<const OpDef*> list;
+  for (const auto& [name, def] : ops_) list.push_back(def.get());
+  return list;
+}
+
+std::vector<const KernelDef*> OpRegistry::Kernels(const OpDef& op) const {
+  std::vector<const KernelDef*> list;
+  for (const KernelDef& kernel : op.kernels) list.push_back(&kernel);
+  MutexLock lock(mu_);
+  const auto more = kernels_.find(op.name);
+  if (more != kernels_.end()) {
+    for (const auto& kernel : more->second) list.push_back(kernel.get());
+  }
+  return list;
+}
+
+absl::StatusOr<const KernelDef*> OpRegistry::FindKernel(const OpDef& op,
+                                                        absl::string_view device_type,
+                                                        const AttrMap& attrs) const {
+  const absl::string_view wanted = device_type == kSim ? absl::string_view(kCpu) : device_type;
+  const std::vector<const KernelDef*> kernels = Kernels(op);
+  for (const KernelDef* kernel : kernels) {
+    if (kernel->device == wanted && Matches(*kernel, attrs)) return kernel;
+  }
+  std::string given;
+  for (const auto& [name, value] : attrs) {
+    if (value.kind() == AttrKind::kType) {
+      absl::StrAppend(&given, " ", name, "=", value.DebugString());
+    }
+  }
+  return errors::NotFound(
+      "op ", op.name, " has no kernel for device type ", device_type,
+      given.empty() ? "" : absl::StrCat(" with", given), "; it has ",
+      kernels.empty() ? "none at all"
+                      : absl::StrJoin(kernels, "; ", [](std::string* out, const KernelDef* kernel) {
+                          out->append(KernelText(*kernel));
+                        }));
+}
+
+std::vector<std::string> NearNames(absl::string_view name,
+                                   const std::vector<std::string>& candidates, int limit) {
+  std::vector<std::pair<int, std::string>> scored;
+  for (const std::string& candidate : candidates) {
+    const int distance = EditDistance(name, candidate);
+    const int tolerated = std::max<int>(2, static_cast<int>(name.size()) / 3);
+    if (distance <= tolerated) scored.emplace_back(distance, candidate);
+  }
+  absl::c_sort(scored);
+  std::vector<std::string> names;
+  for (const auto& [distance, candidate] : scored) {
+    if (static_cast<int>(names.size()) == limit) break;
+    names.push_back(candidate);
+  }
+  return names;
+}
+
+std::string DidYouMean(absl::string_view name, const std::vector<std::string>& candidates) {
+  const std::vector<std::string> near = NearNames(name, candidates);
+  if (near.empty()) return "";
+  return absl::StrCat(". Did you mean ",
+                      absl::StrJoin(near, " or ",
+                                    [](std::string* out, const std::string& candidate) {
+                                      absl::StrAppend(out, "'", candidate, "'");
+                                    }),
+                      "?");
+}
+
+OpRegistration::OpRegistration(const OpDefBuilder& builder) {
+  const absl::Status status = OpRegistry::Global().Register(builder);
+  if (!status.ok()) EndProgram(status);
+}
+
+KernelRegistration::KernelRegistration(absl::string_view op, KernelDef kernel) {
+  const absl::Status status = OpRegistry::Global().RegisterKernel(op, std::move(kernel));
+  if (!status.ok()) EndProgram(status);
+}
+
+}  // namespace tandem
