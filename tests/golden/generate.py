@@ -45,6 +45,7 @@ def check_text(data):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("families", nargs="*", choices=[[]] + FAMILIES, metavar="FAMILY")
+    parser.add_argument("--errors", help="a file for TensorFlow's messages of all error cases")
     args = parser.parse_args()
     data = os.path.join(HERE, "data")
     os.makedirs(data, exist_ok=True)
@@ -59,6 +60,9 @@ def main():
         missing = [op for op in optable.TIER1 if op not in counts]
         if missing:
             harness.problems.append("no case for: " + " ".join(missing))
+    if args.errors:
+        with open(args.errors, "w", encoding="utf-8") as f:
+            f.write("\n".join(harness.error_log) + "\n")
     for problem in harness.problems:
         print("PROBLEM", problem)
     return 1 if harness.problems else 0

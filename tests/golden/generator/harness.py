@@ -194,7 +194,7 @@ class Failed(Exception):
     """TensorFlow answered with an error."""
 
     def __init__(self, code, message):
-        super().__init__("code %d: %s" % (code, message[:250]))
+        super().__init__("code %d: %s" % (code, re.sub(r"Graph execution error:|Detected at node.*?\n|Node: 'op'\n", "", message)[:250]))
         self.code = code
 
 
@@ -264,6 +264,7 @@ def rejected_by_shapes(node, flat):
 
 _files = collections.OrderedDict()  # op -> list of (name, text)
 problems = []
+error_log = []  # what TensorFlow said where an error was expected, for review
 
 
 def rng(op, name):
@@ -296,11 +297,11 @@ def default_tolerance(tensors):
 
 
 def case(op, name, *inputs, error=False, exact=False, rtol=None, atol=None, note="",
-         fragments=(), unchecked=(), file=None, **attrs):
+         fragments=(), unchecked=(), **attrs):
     """Runs `op` and records the case; returns the outputs.
 
     inputs     one array for each argument, a list of arrays for a list argument
-    error      an error is expected
+    error      an error is expected; "type": that there is no kernel for the type
     exact      no tolerance even for floats
     rtol, atol the tolerance; else that of the least exact float type among inputs and outputs
     attrs      attributes other than those which follow from the inputs
@@ -312,8 +313,11 @@ def case(op, name, *inputs, error=False, exact=False, rtol=None, atol=None, note
             outputs = run_node(node, flat)
         except Failed as e:
             code = e.code
-            if not error:
-                problems.append("%s %s: %s" % (op, name, e))
+            error_log.append("%s %s: %s" % (op, name, " ".join(str(e).split())))
+            wrong = any(text in str(e) for text in
+                        ("No OpKernel was registered", "not in the list of allowed values"))
+            if not error or (wrong and error != "type"):
+                problems.append("%s %s: %s" % (op, name, " ".join(str(e).split())))
                 return None
         shapes = error and rejected_by_shapes(node, flat)
         if error and not code:
@@ -325,11 +329,30 @@ def case(op, name, *inputs, error=False, exact=False, rtol=None, atol=None, note
     except ValueError as e:
         problems.append("%s %s: %s" % (op, name, e))
         return None
+    _record(op, name, node, flat, outputs, code, shapes, fragments, note, exact, rtol, atol,
+            unchecked)
+    return outputs
+
+
+def computed(op, name, inputs, outputs, note, exact=False, rtol=None, atol=None, **attrs):
+    """Records a case whose outputs were worked out from another run of TensorFlow."""
+    node, flat = node_def(op, inputs, attrs)
+    _record(op, name, node, flat, outputs, 0, False, (), note, exact, rtol, atol, ())
+
+
+def refused(op, name, inputs, note, fragments=(), **attrs):
+    """Records an InvalidArgument without asking TensorFlow, which aborts the process there."""
+    node, flat = node_def(op, inputs, attrs)
+    _record(op, name, node, flat, None, INVALID_ARGUMENT, False, fragments, note, True, None, None,
+            ())
+
+
+def _record(op, name, node, flat, outputs, code, shapes, fragments, note, exact, rtol, atol,
+            unchecked):
     lines = []
     if note:
         lines.append("note: " + _quoted(note))
-    text = text_format.MessageToString(node, as_one_line=True, use_short_repeated_primitives=True)
-    lines.append("node { %s }" % text.strip())
+    lines.append("node { %s }" % _line(node))
     for a in flat:
         t = tensor_proto(a)
         lines.append("input { %s }%s" % (_line(t), _half_comment(t)))
@@ -338,16 +361,14 @@ def case(op, name, *inputs, error=False, exact=False, rtol=None, atol=None, note
         if shapes:
             lines.append("rejected_by_shapes: true")
         lines.extend("error_fragment: " + _quoted(f) for f in fragments)
-        _add(file or op, name, lines)
-        return None
-    for a in outputs:
-        t = tensor_proto(a)
-        lines.append("output { %s }%s" % (_line(t), _half_comment(t)))
-    lines.extend(_tolerance_lines(outputs, flat + outputs, exact, rtol, atol))
-    if unchecked:
-        lines.append("unchecked_output: [%s]" % ", ".join(map(str, unchecked)))
-    _add(file or op, name, lines)
-    return outputs
+    else:
+        for a in outputs:
+            t = tensor_proto(a)
+            lines.append("output { %s }%s" % (_line(t), _half_comment(t)))
+        lines.extend(_tolerance_lines(outputs, flat + outputs, exact, rtol, atol))
+        if unchecked:
+            lines.append("unchecked_output: [%s]" % ", ".join(map(str, unchecked)))
+    _add(op, name, lines)
 
 
 def _tolerance_lines(outputs, tensors, exact, rtol, atol):
@@ -427,6 +448,8 @@ class Program:
             if not error:
                 problems.append("%s %s: %s" % (self.op, self.name, e))
             lines.append("error_code: %d" % e.error_code)
+            error_log.append("%s %s: code %d %s" % (self.op, self.name, e.error_code,
+                                                    " ".join(e.message.split())[:250]))
         for a in outputs:
             t = tensor_proto(a)
             lines.append("output { %s }%s" % (_line(t), _half_comment(t)))
