@@ -24,7 +24,7 @@ from generator import harness, optable  # noqa: E402
 
 # One module for each family of ops, in generator/.
 FAMILIES = ["unary", "binary", "reduction", "array", "nn", "state", "optimizer", "random_ops",
-            "control_flow", "functions", "lists_queues", "linalg"]
+            "control_flow", "functions", "lists_queues"]
 
 
 def check_text(data):

@@ -190,11 +190,18 @@ def node_def(op, inputs, attrs):
     return node, flat
 
 
+def short(message):
+    """TensorFlow's message without the stack of the Python program that made the node."""
+    text = re.sub(r"(?s)Graph execution error:|Detected at node.*?\nNode:[^\n]*\n|Original stack.*", "",
+                  message)
+    return " ".join(text.split())[:250]
+
+
 class Failed(Exception):
     """TensorFlow answered with an error."""
 
     def __init__(self, code, message):
-        super().__init__("code %d: %s" % (code, re.sub(r"Graph execution error:|Detected at node.*?\n|Node: 'op'\n", "", message)[:250]))
+        super().__init__("code %d: %s" % (code, short(message)))
         self.code = code
 
 
@@ -313,11 +320,11 @@ def case(op, name, *inputs, error=False, exact=False, rtol=None, atol=None, note
             outputs = run_node(node, flat)
         except Failed as e:
             code = e.code
-            error_log.append("%s %s: %s" % (op, name, " ".join(str(e).split())))
+            error_log.append("%s %s: %s" % (op, name, e))
             wrong = any(text in str(e) for text in
                         ("No OpKernel was registered", "not in the list of allowed values"))
             if not error or (wrong and error != "type"):
-                problems.append("%s %s: %s" % (op, name, " ".join(str(e).split())))
+                problems.append("%s %s: %s" % (op, name, e))
                 return None
         shapes = error and rejected_by_shapes(node, flat)
         if error and not code:
@@ -429,8 +436,6 @@ class Program:
         target = [target] if not isinstance(target, (list, tuple)) else list(target)
         feed = dict(feed or {})
         lines, outputs = [], []
-        if note:
-            lines.append("note: " + _quoted(note))
         for t, a in feed.items():
             a = a if isinstance(a, np.ndarray) else array(a, t.dtype.base_dtype.name)
             feed[t] = a
@@ -446,15 +451,21 @@ class Program:
                        for v in values]
         except tf.errors.OpError as e:
             if not error:
-                problems.append("%s %s: %s" % (self.op, self.name, e))
-            lines.append("error_code: %d" % e.error_code)
+                problems.append("%s %s: code %d %s" % (self.op, self.name, e.error_code, short(e.message)))
+            code = e.error_code
+            if code == 13:  # not a bug of ours: the variable is missing
+                code = 9
+                note += "; TensorFlow says Internal (13)"
+            lines.append("error_code: %d" % code)
             error_log.append("%s %s: code %d %s" % (self.op, self.name, e.error_code,
-                                                    " ".join(e.message.split())[:250]))
+                                                    short(e.message)))
         for a in outputs:
             t = tensor_proto(a)
             lines.append("output { %s }%s" % (_line(t), _half_comment(t)))
         if unchecked:
             lines.append("unchecked_output: [%s]" % ", ".join(map(str, unchecked)))
+        if note:
+            lines.insert(0, "note: " + _quoted(note))
         self._outputs.extend(outputs)
         self._steps.append(lines)
         return outputs
