@@ -4,6 +4,7 @@
 #define TANDEM_CORE_TENSOR_RESOURCE_HANDLE_H_
 
 #include <cstdint>
+#include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,13 @@ namespace tandem {
 class Resource : public RefCounted {
  public:
   virtual std::string DebugString() const = 0;
+
+  // True once its container has forgotten it: handles that still point here lead nowhere.
+  bool is_forgotten() const { return forgotten_.load(std::memory_order_acquire); }
+  void set_forgotten() { forgotten_.store(true, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> forgotten_{false};
 };
 
 class ResourceHandle {
