@@ -102,8 +102,10 @@ def _graph_lines(graph, indent):
     lines = []
     for node in graph.node:
         lines.append("%snode { %s }" % (indent, _line(node)))
+    if graph.library.function:
+        lines.append(indent + "library {")
     for function in graph.library.function:
-        lines.append("%slibrary {\n%s  function {" % (indent, indent))
+        lines.append("%s  function {" % indent)
         lines.append("%s    signature { %s }" % (indent, _line(function.signature)))
         for node in function.node_def:
             lines.append("%s    node_def { %s }" % (indent, _line(node)))
@@ -112,7 +114,11 @@ def _graph_lines(graph, indent):
         rest.ClearField("signature")
         rest.ClearField("node_def")
         lines.append("%s    %s" % (indent, _line(rest)))
-        lines.append("%s  }\n%s}" % (indent, indent))
+        lines.append("%s  }" % indent)
+    for gradient in graph.library.gradient:
+        lines.append("%s  gradient { %s }" % (indent, _line(gradient)))
+    if graph.library.function:
+        lines.append(indent + "}")
     lines.append("%sversions { producer: %d }" % (indent, graph.versions.producer))
     return lines
 
@@ -395,7 +401,7 @@ def _clean(graph):
         node.ClearField("experimental_type")
         node.ClearField("experimental_debug_info")
         for key in list(node.attr):
-            if key in ("_output_shapes", "_has_manual_control_dependencies"):
+            if key in ("_output_shapes", "_has_manual_control_dependencies", "_gradient_op_type"):
                 del node.attr[key]
     for node in graph.node:
         clean_node(node)
@@ -408,6 +414,22 @@ def _clean(graph):
         for attrs in function.arg_attr.values():
             if "_output_shapes" in attrs.attr:
                 del attrs.attr["_output_shapes"]
+
+
+def _renamed(graph):
+    """Gives functions names that do not depend on how many were made before in this process."""
+    names = {}
+    for function in graph.library.function:
+        old = function.signature.name
+        base = re.sub(r"_\d+", "", old.removeprefix("__inference_"))
+        if re.search(r"_\d+", old):
+            names[old] = "%s_f%d" % (base, len(names))
+    if not names:
+        return graph
+    text = text_format.MessageToString(graph)
+    pattern = re.compile('"(%s)"' % "|".join(re.escape(n) for n in names))
+    return text_format.Parse(pattern.sub(lambda m: '"%s"' % names[m.group(1)], text),
+                             graph_pb2.GraphDef())
 
 
 class Program:
@@ -473,6 +495,7 @@ class Program:
     def record(self):
         definition = self.graph.as_graph_def()
         _clean(definition)
+        definition = _renamed(definition)
         lines = ["note: " + _quoted(self.note)] if self.note else []
         lines.append("graph {")
         lines.extend(_graph_lines(definition, "  "))
