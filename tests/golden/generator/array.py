@@ -80,10 +80,11 @@ def _shapes():
     case(op, "error/not_one", x, squeeze_dims=[1], error=True, fragments=["1", "2"])
     case(op, "error/out_of_range", x, squeeze_dims=[5], error=True, fragments=["5"])
     op = "EnsureShape"
+    for t in optable.ALL:
+        case(op, t, some(op, t, (2, 3)), shape=[None, 3], exact=True)
     case(op, "same", counting(2, 3), shape=[2, 3], exact=True)
     case(op, "partial", counting(2, 3), shape=[None, 3], exact=True)
     case(op, "unknown_rank", counting(2, 3), shape=None, exact=True)
-    case(op, "string", array([b"a"], "string"), shape=[1])
     case(op, "error/size", counting(2, 3), shape=[2, 4], error=True, fragments=["[2,3]", "[2,4]"])
     case(op, "error/rank", counting(2, 3), shape=[6], error=True, fragments=["[2,3]", "[6]"])
 

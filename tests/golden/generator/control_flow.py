@@ -66,6 +66,15 @@ def _switch():
     p.step([m.output, m.value_index], {pred: False})
     p.step([m.output, m.value_index], {pred: True})
     p.record()
+    for t in optable.ALL:
+        p = Program(op, t, exact=True)
+        with p:
+            pred = placeholder("bool", "pred")
+            a, b = (raw.Switch(data=const(values.ordinary(rng(op, t + k), (2,), t)), pred=pred) for k in "ab")
+            m = raw.Merge(inputs=[a.output_false, b.output_true])
+        p.step([m.output, m.value_index], {pred: False})
+        p.step([m.output, m.value_index], {pred: True})
+        p.record()
     p = Program(op, "three_inputs")
     with p:
         a, b = placeholder("bool", "a"), placeholder("bool", "b")
@@ -169,6 +178,15 @@ def _loops():
                  for k in (1, 2, 32)]
         return [l[1] for l in loops]
 
+    for t in optable.ALL:
+        p = Program("Enter", t, exact=True, note="a value of the type goes round the loop")
+        with p, old_style():
+            n = placeholder("int32", "n", [])
+            v = const(values.ordinary(rng("Enter", t), (2,), t))
+            out = tf.identity(tf.while_loop(lambda i, x: i < n, lambda i, x: (i + 1, tf.identity(x)), [0, v])[1])
+        p.step(out, {n: array(0, "int32")})
+        p.step(out, {n: array(2, "int32")})
+        p.record()
     loop("Enter", "constant_of_the_loop", vector, (0, 1, 5))
     loop("Enter", "nested_frames", nested, (0, 1, 4))
     loop("Enter", "three_frames_deep", three_deep, (0, 1, 3))

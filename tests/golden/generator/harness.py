@@ -418,6 +418,12 @@ def _clean(graph):
 
 def _renamed(graph):
     """Gives functions names that do not depend on how many were made before in this process."""
+    def serial(function):
+        number = re.search(r"_(\d+)$", function.signature.name)
+        return (int(number.group(1)) if number else 0, function.signature.name)
+    functions = sorted(graph.library.function, key=serial)
+    graph.library.ClearField("function")
+    graph.library.function.extend(functions)
     names = {}
     for function in graph.library.function:
         old = function.signature.name
@@ -426,7 +432,7 @@ def _renamed(graph):
             names[old] = "%s_f%d" % (base, len(names))
     if not names:
         return graph
-    text = text_format.MessageToString(graph)
+    text = re.sub(r"_\d+___redundant", "___redundant", text_format.MessageToString(graph))
     pattern = re.compile('"(%s)"' % "|".join(re.escape(n) for n in names))
     return text_format.Parse(pattern.sub(lambda m: '"%s"' % names[m.group(1)], text),
                              graph_pb2.GraphDef())

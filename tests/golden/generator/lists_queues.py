@@ -74,6 +74,22 @@ def _lists():
         p.step([pop.tensor] + lengths)
         p.step(too_far.tensor, error=True, note="nothing left")
         p.record()
+    for op in ("EmptyTensorList", "TensorListReserve"):
+        for t in optable.ALL:
+            p = Program(op, t, exact=True)
+            with p:
+                d, shape = tf.as_dtype(t), const(array([2], "int64"))
+                item = const(values.ordinary(rng(op, t), (2,), t))
+                if op == "EmptyTensorList":
+                    l = raw.EmptyTensorList(element_shape=shape, max_num_elements=const(i32(3)), element_dtype=d)
+                    l = raw.TensorListPushBack(input_handle=l, tensor=item)
+                else:
+                    l = raw.TensorListReserve(element_shape=shape, num_elements=const(i32(2)), element_dtype=d)
+                    l = raw.TensorListSetItem(input_handle=l, index=const(i32(0)), item=item)
+                out = [raw.TensorListStack(input_handle=l, element_shape=shape_of(2), element_dtype=d),
+                       raw.TensorListElementShape(input_handle=l, shape_type=tf.int64)]
+            p.step(out, note="" if op == "EmptyTensorList" else "what was not set is zero, or the empty string")
+            p.record()
     op = "EmptyTensorList"
     p = Program(op, "limit_and_shapes")
     with p:

@@ -211,6 +211,11 @@ def _pooling():
         dy = data("MaxPoolGrad", t, y.shape, t)
         case("MaxPoolGrad", t, x, y, dy, **attrs)
         case("MaxPoolGradGrad", t, x, y, data("MaxPoolGradGrad", t, x.shape, t), exact=True, **attrs)
+    for t in ("uint32", "uint64"):  # which MaxPool itself has not
+        x = _distinct("MaxPool", t, (1, 5, 4, 2), t)
+        y = harness.run_node(*harness.node_def("MaxPool", [x.astype(np.int64)], attrs))[0].astype(x.dtype)
+        case("MaxPoolGrad", t, x, y, data("MaxPoolGrad", t, y.shape, t), **attrs)
+        case("MaxPoolGradGrad", t, x, y, data("MaxPoolGradGrad", t, x.shape, t), exact=True, **attrs)
     for t in optable.kernel_types("AvgPool"):
         x = data("AvgPool", t, xs, t)
         y = case("AvgPool", t, x, **attrs)[0]

@@ -81,6 +81,16 @@ def _reference_variables():
         p.step(target=init)
         p.step(b)
         p.record()
+        for t in optable.kernel_types(op, "dtype"):
+            p = Program(op, t, exact=True)
+            with p:
+                v = reference(t, [2, 2], op=op)
+                init = ref_op("Assign", v, data(op, t, (2, 2), t))
+                is_initialized = ref_op("IsVariableInitialized", v, dtype=t).outputs[0]
+            p.step(is_initialized)
+            p.step(target=init)
+            p.step([v, is_initialized])
+            p.record()
     p = Program("IsVariableInitialized", "before_and_after")
     with p:
         v = reference("int64", [2])
@@ -188,6 +198,15 @@ def _resource_variables():
         p.step(target=destroy)
         p.step(is_initialized)
         p.step(value, error=True, note="destroyed")
+        p.record()
+    for t in optable.ALL:
+        p = Program("ReadVariableOp", t, exact=True)
+        with p:
+            h = handle(t, [2])
+            assign = raw.AssignVariableOp(resource=h, value=const(data("ReadVariableOp", t, (2,), t)))
+            value = raw.ReadVariableOp(resource=h, dtype=tf.as_dtype(t))
+        p.step(target=assign)
+        p.step(value)
         p.record()
     p = Program("VarHandleOp", "shared_name_and_container", exact=True)
     with p:

@@ -32,6 +32,8 @@ GRADIENTS = {
 # These take the incoming gradient first.
 _GRADIENT_FIRST = {"EluGrad", "LeakyReluGrad", "Relu6Grad", "ReluGrad", "SeluGrad",
                    "SoftplusGrad", "SoftsignGrad"}
+# Of the others, those whose kernels compare the shapes.
+_CHECKED = {"InvGrad", "ReciprocalGrad", "RsqrtGrad", "SigmoidGrad", "SqrtGrad", "TanhGrad"}
 
 
 def _unary(op, low, high):
@@ -68,8 +70,8 @@ def _gradients():
                 edge, note = values.settled(op, list(pair(y, dy)), t)
                 case(op, t + "/edges", *edge, note=note)
         case(op, "scalar", *pair(array(0.5, "float32"), array(2.0, "float32")))
-        if op in _GRADIENT_FIRST:
-            case(op, "shape_mismatch", array([1.0, 2.0], "float32"),
+        if op in _GRADIENT_FIRST or op in _CHECKED:
+            case(op, "error/shapes", array([1.0, 2.0], "float32"),
                  array([1.0, 2.0, 3.0], "float32"), error=True, fragments=["[2]", "[3]"])
     for op in ("LeakyRelu", "LeakyReluGrad"):
         x = values.ordinary(rng(op, "alpha"), (9,), "float32")
