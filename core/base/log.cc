@@ -33,7 +33,8 @@ SinkState& Sink() {
 
 spdlog::logger& Logger() {
   static spdlog::logger* const logger = [] {
-    auto* made = new spdlog::logger("tandem", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+    auto* made =
+        new spdlog::logger("tandem", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
     made->set_level(spdlog::level::trace);  // LogEnabled has decided already.
     made->set_pattern("%^%L %Y-%m-%d %H:%M:%S.%f %t %s:%#]%$ %v");
     made->flush_on(spdlog::level::trace);
@@ -78,8 +79,10 @@ bool ParseLogLevel(absl::string_view text, LogSeverity* least) {
   static constexpr struct {
     const char* name;
     LogSeverity severity;
-  } kNames[] = {{"debug", LogSeverity::kDebug}, {"info", LogSeverity::kInfo},
-                {"warning", LogSeverity::kWarning}, {"error", LogSeverity::kError},
+  } kNames[] = {{"debug", LogSeverity::kDebug},
+                {"info", LogSeverity::kInfo},
+                {"warning", LogSeverity::kWarning},
+                {"error", LogSeverity::kError},
                 {"off", LogSeverity::kFatal}};
   for (const auto& entry : kNames) {
     if (absl::EqualsIgnoreCase(text, entry.name)) {
@@ -123,8 +126,9 @@ LogMessage::~LogMessage() {
 int64_t LogRateLimit::Allow(absl::Duration interval) {
   const int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
   int64_t next = next_ns_.load(std::memory_order_relaxed);
-  if (now < next || !next_ns_.compare_exchange_strong(next, now + absl::ToInt64Nanoseconds(interval),
-                                                      std::memory_order_relaxed)) {
+  if (now < next ||
+      !next_ns_.compare_exchange_strong(next, now + absl::ToInt64Nanoseconds(interval),
+                                        std::memory_order_relaxed)) {
     refused_.fetch_add(1, std::memory_order_relaxed);
     return -1;
   }

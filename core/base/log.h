@@ -23,22 +23,25 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
-#define TANDEM_LOG(severity)                                             \
-  if (!::tandem::LogEnabled(::tandem::LogSeverity::k##severity)) {       \
-  } else /* NOLINT(readability-misleading-indentation) */                \
+#define TANDEM_LOG(severity)                                       \
+  if (!::tandem::LogEnabled(::tandem::LogSeverity::k##severity)) { \
+  } else /* NOLINT(readability-misleading-indentation) */          \
     ::tandem::LogMessage(::tandem::LogSeverity::k##severity, __FILE__, __LINE__, 0).stream()
 
-#define TANDEM_LOG_EVERY(severity, interval)                                             \
-  if (int64_t tandem_left_out_ = -1;                                                     \
-      !::tandem::LogEnabled(::tandem::LogSeverity::k##severity) ||                       \
-      (tandem_left_out_ = []() -> ::tandem::LogRateLimit& {                              \
-         static ::tandem::LogRateLimit limit;                                            \
-         return limit;                                                                   \
-       }().Allow(interval)) < 0) {                                                       \
-  } else /* NOLINT(readability-misleading-indentation) */                                \
-    ::tandem::LogMessage(::tandem::LogSeverity::k##severity, __FILE__, __LINE__,         \
-                         tandem_left_out_)                                               \
+#define TANDEM_LOG_EVERY(severity, interval)                                                       \
+  if (const int64_t tandem_left_out_ = ::tandem::LogEnabled(::tandem::LogSeverity::k##severity)    \
+                                           ? TANDEM_LOG_LIMIT_OF_THIS_PLACE_.Allow(interval)       \
+                                           : -1;                                                   \
+      tandem_left_out_ < 0) {                                                                      \
+  } else /* NOLINT(readability-misleading-indentation) */                                          \
+    ::tandem::LogMessage(::tandem::LogSeverity::k##severity, __FILE__, __LINE__, tandem_left_out_) \
         .stream()
+
+#define TANDEM_LOG_LIMIT_OF_THIS_PLACE_  \
+  ([]() -> ::tandem::LogRateLimit& {     \
+    static ::tandem::LogRateLimit limit; \
+    return limit;                        \
+  }())
 
 namespace tandem {
 
