@@ -23,8 +23,10 @@ sys.path.insert(0, HERE)
 from generator import harness, optable  # noqa: E402
 
 # One module for each family of ops, in generator/.
-FAMILIES = ["unary", "binary", "reduction", "array", "nn", "state", "optimizer", "random_ops",
-            "control_flow", "functions", "lists_queues"]
+FAMILIES = [
+    "unary", "binary", "reduction", "array", "indexing", "convolution", "nn", "state", "optimizer",
+    "random_ops", "control_flow", "functions", "lists_queues"
+]
 
 
 def check_text(data):
@@ -32,12 +34,13 @@ def check_text(data):
     if not shutil.which("protoc"):
         return
     root = os.path.join(HERE, "..", "..")
+    command = [
+        "protoc", "-I", root, "--encode=tandem.testing.GoldenFile", "tests/golden/golden.proto"
+    ]
     for path in sorted(glob.glob(os.path.join(data, "*.textproto"))):
         with open(path, "rb") as f:
-            done = subprocess.run(
-                ["protoc", "-I", root, "--encode=tandem.testing.GoldenFile",
-                 "tests/golden/golden.proto"],
-                stdin=f, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False, cwd=root)
+            done = subprocess.run(command, stdin=f, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, check=False, cwd=root)
         if done.returncode:
             harness.problems.append("%s: %s" % (path, done.stderr.decode().strip()[:500]))
 

@@ -1,9 +1,10 @@
-"""Ops that move, select, count or make elements."""
+"""Ops that shape, join, repeat, pad or make tensors."""
 
 import numpy as np
 
 from . import optable, values
-from .harness import array, case, rng
+from .base import array
+from .harness import case, rng
 
 
 def i32(*a):
@@ -54,14 +55,22 @@ def _shapes():
     case(op, "error/two_unknown", x, i32(-1, -1), error=True)
     case(op, "error/not_divisible", x, i32(5, -1), error=True, fragments=["12", "5"])
     case(op, "error/negative", x, i32(-2, 6), error=True, fragments=["-2"])
-    case(op, "infer_beside_zero", np.zeros((0, 3), np.float32), i32(-1, 0), exact=True,
+    case(op,
+         "infer_beside_zero",
+         np.zeros((0, 3), np.float32),
+         i32(-1, 0),
+         exact=True,
          note="zeros stand on both sides and are left out")
     case(op, "error/shape_matrix", x, array([[3, 4]], "int32"), error=True)
     op = "ExpandDims"
     for t in optable.ALL:
         case(op, t, some(op, t, (2, 3)), array(1, "int32"), exact=True)
     for axis in (0, 2, -1, -3):
-        case(op, "axis%s" % str(axis).replace("-", "m"), counting(2, 3), array(axis, "int32"), exact=True)
+        case(op,
+             "axis%s" % str(axis).replace("-", "m"),
+             counting(2, 3),
+             array(axis, "int32"),
+             exact=True)
     case(op, "int64_axis", counting(2, 3), array(0, "int64"), exact=True)
     case(op, "one_element_axis", counting(2, 3), i32(1), exact=True)
     case(op, "scalar", array(1, "float32"), array(0, "int32"), exact=True)
@@ -91,8 +100,9 @@ def _shapes():
 
 def _concat_split():
     op = "ConcatV2"
-    each_type(op, lambda t: case(op, t, [some(op, t, (2, 3)), some(op, t, (2, 1), "b")],
-                                 array(1, "int32"), exact=True))
+    each_type(
+        op, lambda t: case(
+            op, t, [some(op, t, (2, 3)), some(op, t, (2, 1), "b")], array(1, "int32"), exact=True))
     x, y, z = counting(2, 3, 2), counting(2, 1, 2) + 100, counting(2, 2, 2) + 200
     case(op, "three_middle", [x, y, z], array(1, "int32"), exact=True)
     case(op, "negative_axis", [x, x + 50], array(-1, "int32"), exact=True)
@@ -101,7 +111,10 @@ def _concat_split():
     case(op, "with_empty", [x, x[:, :0], y], array(1, "int32"), exact=True)
     case(op, "all_empty", [x[:0], x[:0]], array(0, "int32"), exact=True)
     case(op, "vectors", [counting(2), counting(3)], array(0, "int32"), exact=True)
-    case(op, "error/shapes", [x, counting(2, 3, 3)], array(0, "int32"), error=True,
+    case(op,
+         "error/shapes", [x, counting(2, 3, 3)],
+         array(0, "int32"),
+         error=True,
          fragments=["[2,3,2]", "[2,3,3]"])
     case(op, "error/ranks", [x, counting(2, 3)], array(0, "int32"), error=True)
     case(op, "error/axis", [x, x], array(3, "int32"), error=True, fragments=["3"])
@@ -110,12 +123,16 @@ def _concat_split():
     case(op, "error/axis_vector", [x, x], i32(0, 1), error=True)
     op = "ConcatOffset"
     for t in ("int32", "int64"):
-        case(op, t, array(1, "int32"), [array([2, 3, 4], t), array([2, 5, 4], t), array([2, 1, 4], t)])
+        case(op, t, array(1, "int32"),
+             [array([2, 3, 4], t), array([2, 5, 4], t),
+              array([2, 1, 4], t)])
     case(op, "negative_axis", array(-1, "int32"), [i32(2, 3), i32(2, 7)])
     case(op, "error/shapes", array(0, "int32"), [i32(2, 3), i32(2, 7)], error=True)
     case(op, "error/axis", array(2, "int32"), [i32(2, 3), i32(2, 3)], error=True, fragments=["2"])
     op = "Pack"
-    each_type(op, lambda t: case(op, t, [some(op, t, (2, 3)), some(op, t, (2, 3), "b")], exact=True))
+    each_type(op,
+              lambda t: case(op, t, [some(op, t,
+                                          (2, 3)), some(op, t, (2, 3), "b")], exact=True))
     x = counting(2, 3)
     for axis in (1, 2, -1, -3):
         case(op, "axis%s" % str(axis).replace("-", "m"), [x, x + 10, x + 20], axis=axis, exact=True)
@@ -137,189 +154,51 @@ def _concat_split():
     case(op, "error/axis", x, num=2, axis=3, error=True, fragments=["3"])
     case(op, "error/scalar", array(1, "float32"), num=1, error=True)
     op = "Split"
-    each_type(op, lambda t: case(op, t, array(1, "int32"), some(op, t, (2, 4)), num_split=2, exact=True))
+    each_type(
+        op, lambda t: case(op, t, array(1, "int32"), some(op, t, (2, 4)), num_split=2, exact=True))
     x = counting(4, 6)
     case(op, "outer", array(0, "int32"), x, num_split=4, exact=True)
     case(op, "negative_axis", array(-1, "int32"), x, num_split=3, exact=True)
     case(op, "one", array(0, "int32"), x, num_split=1, exact=True)
     case(op, "middle", array(1, "int32"), counting(2, 4, 3), num_split=2, exact=True)
     case(op, "empty", array(1, "int32"), x[:0], num_split=2, exact=True)
-    case(op, "error/not_divisible", array(1, "int32"), x, num_split=4, error=True, fragments=["6", "4"])
+    case(op,
+         "error/not_divisible",
+         array(1, "int32"),
+         x,
+         num_split=4,
+         error=True,
+         fragments=["6", "4"])
     case(op, "error/axis", array(2, "int32"), x, num_split=2, error=True, fragments=["2"])
     case(op, "error/axis_vector", i32(0, 1), x, num_split=2, error=True)
     op = "SplitV"
-    each_type(op, lambda t: case(op, t, some(op, t, (2, 4)), i64(1, 3), array(1, "int32"), num_split=2,
-                                 exact=True))
+    each_type(
+        op, lambda t: case(
+            op, t, some(op, t, (2, 4)), i64(1, 3), array(1, "int32"), num_split=2, exact=True))
     for t in ("int8", "int32", "int64"):
         case(op, "sizes_" + t, x, array([2, 0, 4], t), array(-1, "int32"), num_split=3, exact=True)
     case(op, "inferred", x, i32(1, -1, 2), array(1, "int32"), num_split=3, exact=True)
     case(op, "outer", x, i32(3, 1), array(0, "int32"), num_split=2, exact=True)
     case(op, "one", x, i32(4), array(0, "int32"), num_split=1, exact=True)
-    case(op, "error/sum", x, i32(2, 3), array(1, "int32"), num_split=2, error=True, fragments=["6", "5"])
+    case(op,
+         "error/sum",
+         x,
+         i32(2, 3),
+         array(1, "int32"),
+         num_split=2,
+         error=True,
+         fragments=["6", "5"])
     case(op, "error/two_unknown", x, i32(-1, -1), array(1, "int32"), num_split=2, error=True)
     case(op, "error/negative", x, i32(-2, 8), array(1, "int32"), num_split=2, error=True)
-    case(op, "error/axis", x, i32(2, 4), array(2, "int32"), num_split=2, error=True, fragments=["2"])
+    case(op,
+         "error/axis",
+         x,
+         i32(2, 4),
+         array(2, "int32"),
+         num_split=2,
+         error=True,
+         fragments=["2"])
     case(op, "error/number", x, i32(2, 4), array(1, "int32"), num_split=3, error=True)
-
-
-def _slices():
-    op = "Slice"
-    each_type(op, lambda t: case(op, t, some(op, t, (3, 4)), i32(1, 0), i32(2, 3), exact=True))
-    x = counting(3, 4, 2)
-    case(op, "to_the_end", x, i32(1, 2, 0), i32(-1, -1, 1), exact=True)
-    case(op, "index_int64", x, i64(0, 1, 1), i64(3, 2, 1), exact=True)
-    case(op, "whole", x, i32(0, 0, 0), i32(-1, -1, -1), exact=True)
-    case(op, "outer_rows", x, i32(1, 0, 0), i32(2, 4, 2), exact=True)
-    case(op, "nothing", x, i32(3, 0, 0), i32(0, 4, 2), exact=True)
-    case(op, "empty_input", x[:0], i32(0, 0, 0), i32(0, 2, 2), exact=True)
-    case(op, "scalar", array(3, "float32"), i32(), i32(), exact=True)
-    case(op, "rank7", counting(1, 2, 1, 2, 1, 2, 2), i32(0, 1, 0, 0, 0, 1, 0), i32(1, 1, 1, 2, 1, 1, 2), exact=True)
-    case(op, "error/too_long", x, i32(1, 0, 0), i32(3, 1, 1), error=True, fragments=["3"])
-    case(op, "error/begin", x, i32(4, 0, 0), i32(0, 1, 1), error=True, fragments=["4"])
-    case(op, "error/begin_negative", x, i32(-1, 0, 0), i32(1, 1, 1), error=True, fragments=["-1"])
-    case(op, "error/size_negative", x, i32(0, 0, 0), i32(-2, 1, 1), error=True, fragments=["-2"])
-    case(op, "error/rank", x, i32(0, 0), i32(1, 1), error=True, fragments=["3", "2"])
-    case(op, "error/lengths", x, i32(0, 0, 0), i32(1, 1), error=True)
-
-    op = "StridedSlice"
-    each_type(op, lambda t: case(op, t, some(op, t, (3, 4)), i32(0, 1), i32(3, 4), i32(2, 2), exact=True))
-    x = counting(3, 4, 5)
-    strided = {
-        "index_int16": (array([1, 0, 1], "int16"), array([3, 2, 4], "int16"), array([1, 1, 1], "int16"), {}),
-        "index_int64": (i64(1, 0, 1), i64(3, 2, 4), i64(1, 1, 1), {}),
-        "one_dimension": (i32(1), i32(3), i32(1), {}),
-        "negative_index": (i32(-2, -3, -4), i32(-1, 4, -1), i32(1, 2, 1), {}),
-        "backwards": (i32(2, 3, -1), i32(0, -5, -6), i32(-1, -2, -1), {}),
-        "beyond_the_end": (i32(0, 2, -9), i32(99, 100, 99), i32(1, 1, 2), {}),
-        "nothing": (i32(2, 0, 0), i32(1, 4, 5), i32(1, 1, 1), {}),
-        "begin_mask": (i32(1, 2, 3), i32(3, 4, 5), i32(1, 1, 1), {"begin_mask": 5}),
-        "end_mask": (i32(1, 2, 3), i32(2, 3, 4), i32(1, 1, 1), {"end_mask": 6}),
-        "both_masks_backwards": (i32(0, 0, 0), i32(0, 0, 0), i32(-1, 1, -2), {"begin_mask": 7, "end_mask": 7}),
-        "shrink_first": (i32(1, 0, 0), i32(2, 4, 5), i32(1, 1, 1), {"shrink_axis_mask": 1}),
-        "shrink_negative": (i32(-1, 0, -2), i32(0, 4, 0), i32(1, 2, 1), {"shrink_axis_mask": 5}),
-        "shrink_all": (i32(1, 2, 3), i32(2, 3, 4), i32(1, 1, 1), {"shrink_axis_mask": 7}),
-        "ellipsis": (i32(1, 0, 2), i32(2, 0, 4), i32(1, 1, 1), {"ellipsis_mask": 2}),
-        "ellipsis_alone": (i32(0), i32(0), i32(1), {"ellipsis_mask": 1}),
-        "ellipsis_of_nothing": (i32(0, 1, 0, 2), i32(2, 3, 0, 4), i32(1, 1, 1, 1), {"ellipsis_mask": 4}),
-        "ellipsis_then_shrink": (i32(0, 2), i32(0, 3), i32(1, 1), {"ellipsis_mask": 1, "shrink_axis_mask": 2}),
-        "new_axis_first": (i32(0, 1), i32(0, 3), i32(1, 1), {"new_axis_mask": 1}),
-        "new_axis_last": (i32(0, 0, 0, 0), i32(3, 4, 5, 0), i32(1, 1, 1, 1), {"new_axis_mask": 8}),
-        "new_axis_after_ellipsis": (i32(0, 0), i32(0, 0), i32(1, 1), {"ellipsis_mask": 1, "new_axis_mask": 2}),
-        "new_axis_and_shrink": (i32(0, 1, 0), i32(0, 2, 2), i32(1, 1, 1), {"new_axis_mask": 1, "shrink_axis_mask": 2}),
-        "new_axis_beats_shrink": (i32(0, 1), i32(1, 3), i32(1, 1), {"new_axis_mask": 1, "shrink_axis_mask": 1}),
-        "no_spec": (i32(), i32(), i32(), {}),
-        "all_masks": (i32(1, 9, 0, 0), i32(2, 9, 0, 0), i32(1, 1, 1, -2),
-                      {"shrink_axis_mask": 1, "new_axis_mask": 4, "ellipsis_mask": 2, "begin_mask": 8, "end_mask": 8}),
-    }
-    for name, (b, e, s, masks) in strided.items():
-        out = case(op, name, x, b, e, s, exact=True, **masks)
-        if out is None or name == "index_int16":
-            continue
-        dy = counting(*out[0].shape) + 1
-        case("StridedSliceGrad", name, array(x.shape, b.dtype.name), b, e, s, dy, exact=True, **masks)
-    case(op, "empty_input", x[:0], i32(0), i32(3), i32(1), exact=True)
-    case(op, "rank7", counting(2, 1, 2, 1, 2, 1, 2), i32(0, 0, 1, 0, 0, 0, 0), i32(2, 1, 2, 1, 2, 1, 2),
-         i32(1, 1, 1, 1, 1, 1, 2), exact=True)
-    case(op, "error/zero_stride", x, i32(0), i32(3), i32(0), error=True)
-    case(op, "error/shrink_out_of_range", x, i32(3), i32(4), i32(1), shrink_axis_mask=1, error=True,
-         fragments=["3"])
-    case(op, "error/shrink_negative_out_of_range", x, i32(-4), i32(0), i32(1), shrink_axis_mask=1, error=True)
-    case(op, "error/shrink_backwards", x, i32(1), i32(2), i32(-1), shrink_axis_mask=1, error=True)
-    case(op, "error/too_many", x, i32(0, 0, 0, 0), i32(1, 1, 1, 1), i32(1, 1, 1, 1), error=True)
-    case(op, "error/two_ellipses", x, i32(0, 0), i32(0, 0), i32(1, 1), ellipsis_mask=3, error=True)
-    case(op, "error/lengths", x, i32(0, 0), i32(1), i32(1, 1), error=True)
-    op = "StridedSliceGrad"
-    each_type(op, lambda t: t != "string" and case(
-        op, t, i32(3, 4), i32(0, 1), i32(3, 4), i32(2, 2), some(op, t, (2, 2)), exact=True))
-    case(op, "error/dy_shape", i32(3, 4), i32(0, 1), i32(3, 4), i32(2, 2), counting(2, 3), error=True)
-
-    op = "ReverseV2"
-    each_type(op, lambda t: case(op, t, some(op, t, (3, 4)), i32(1), exact=True))
-    x = counting(2, 3, 4)
-    case(op, "two_axes", x, i32(0, -1), exact=True)
-    case(op, "int64_axes", x, i64(1), exact=True)
-    case(op, "no_axes", x, i32(), exact=True)
-    case(op, "all_axes", x, i32(2, 0, 1), exact=True)
-    case(op, "scalar", array(1, "float32"), i32(), exact=True)
-    case(op, "empty", x[:0], i32(1), exact=True)
-    case(op, "error/axis", x, i32(3), error=True, fragments=["3"])
-    case(op, "error/axis_twice", x, i32(1, -2), error=True)
-    case(op, "error/axis_scalar", x, array(1, "int32"), error=True)
-    op = "ReverseSequence"
-    each_type(op, lambda t: case(op, t, some(op, t, (2, 4)), i64(3, 2), seq_dim=1, exact=True))
-    x = counting(4, 3, 2)
-    case(op, "time_major", x, i32(2, 4, 0), seq_dim=0, batch_dim=1, exact=True)
-    case(op, "inner", x, i64(1, 2, 0, 2), seq_dim=2, batch_dim=0, exact=True)
-    case(op, "whole", x, i64(3, 3, 3, 3), seq_dim=1, exact=True)
-    case(op, "error/too_long", x, i64(4, 1, 1, 1), seq_dim=1, error=True, fragments=["4"])
-    case(op, "error/negative", x, i64(-1, 1, 1, 1), seq_dim=1, error=True, fragments=["-1"])
-    case(op, "error/lengths", x, i64(1, 1), seq_dim=1, error=True)
-    case(op, "error/same_dims", x, i64(1, 1, 1, 1), seq_dim=0, error=True)
-
-
-def _gathers():
-    for op in ("Gather", "GatherV2"):
-        tail = (array(0, "int32"),) if op == "GatherV2" else ()
-        each_type(op, lambda t: case(op, t, some(op, t, (4, 3)), i32(3, 0, 3), *tail, exact=True), "Tparams")
-        x = counting(4, 3)
-        for t in ("int16", "int32", "int64") if op == "GatherV2" else ("int32", "int64"):
-            case(op, "index_" + t, x, array([[1, 2], [0, 3]], t), *tail, exact=True)
-        case(op, "scalar_index", x, array(2, "int32"), *tail, exact=True)
-        case(op, "vector", counting(5), i32(4, 1), *tail, exact=True)
-        case(op, "no_indices", x, array(np.zeros((0, 2)), "int32"), *tail, exact=True)
-        case(op, "empty_rows", x[:, :0], i32(1, 1), *tail, exact=True)
-        case(op, "error/too_large", x, i32(0, 4), *tail, error=True, fragments=["4"])
-        case(op, "error/negative", x, i32(0, -1), *tail, error=True, fragments=["-1"])
-        case(op, "error/scalar_params", array(1, "float32"), i32(0), *tail, error=True)
-        case(op, "error/empty_params", x[:0], i32(0), *tail, error=True)
-    op = "GatherV2"
-    x = counting(2, 4, 3)
-    case(op, "axis1", x, i32(3, 0), array(1, "int32"), exact=True)
-    case(op, "negative_axis", x, array([[2, 0], [1, 1]], "int32"), array(-1, "int32"), exact=True)
-    case(op, "int64_axis", x, i32(3, 0), array(1, "int64"), exact=True)
-    case(op, "batch_dims", x, array([[3, 0], [1, 2]], "int32"), array(1, "int32"), batch_dims=1, exact=True)
-    case(op, "negative_batch_dims", x, array([[3, 0], [1, 2]], "int32"), array(1, "int32"), batch_dims=-1,
-         exact=True)
-    case(op, "batch_dims_axis2", x, array([[2], [0]], "int32"), array(2, "int32"), batch_dims=1, exact=True)
-    case(op, "error/axis", x, i32(0), array(3, "int32"), error=True, fragments=["3"])
-    case(op, "error/batch_dims", x, array([[0], [0], [0]], "int32"), array(1, "int32"), batch_dims=1, error=True)
-    case(op, "error/batch_after_axis", x, array([[0], [0]], "int32"), array(0, "int32"), batch_dims=1, error=True)
-    case(op, "error/axis_vector", x, i32(0), i32(0, 1), error=True)
-    op = "GatherNd"
-    each_type(op, lambda t: case(op, t, some(op, t, (3, 4)), array([[0, 1], [2, 3]], "int32"), exact=True), "Tparams")
-    x = counting(2, 3, 4)
-    for t in ("int16", "int32", "int64"):
-        case(op, "rows_" + t, x, array([[1], [0], [1]], t), exact=True)
-    case(op, "full_index", x, array([[[1, 2, 3]], [[0, 0, 0]]], "int32"), exact=True)
-    case(op, "one_index", x, i32(1, 2), exact=True)
-    case(op, "no_depth", x, array(np.zeros((2, 0)), "int32"), exact=True)
-    case(op, "no_indices", x, array(np.zeros((0, 2)), "int32"), exact=True)
-    case(op, "ignored", x, array([[1], [7], [-1]], "int32"), bad_indices_policy="IGNORE", exact=True,
-         note="rows out of range become 0")
-    case(op, "error/too_large", x, array([[0, 3]], "int32"), error=True, fragments=["[0,3]", "[2,3,4]"])
-    case(op, "error/negative", x, array([[-1, 0]], "int32"), error=True, fragments=["-1"])
-    case(op, "error/depth", x, array([[0, 0, 0, 0]], "int32"), error=True, fragments=["4", "3"])
-    case(op, "error/policy", x, array([[0]], "int32"), bad_indices_policy="NONSENSE",
-         error="type")
-    case(op, "error/scalar_params", array(1, "float32"), array([[0]], "int32"), error=True)
-    op = "ScatterNd"
-    each_type(op, lambda t: t not in ("string", "bool") and case(
-        op, t, array([[3], [0], [3]], "int32"), some(op, t, (3, 2)), i32(4, 2)))
-    case(op, "bool", array([[3], [0]], "int32"), np.array([True, True]), i32(4))
-    case(op, "string", array([[3], [0]], "int32"), array([b"a", b"b"], "string"), i32(4))
-    u = counting(2, 3) + 1
-    for t in ("int32", "int64"):
-        case(op, "index_" + t, array([[1], [2]], t), u, array([4, 3], t), exact=True)
-    case(op, "elements", array([[0, 1], [1, 0], [0, 1]], "int32"), array([1, 2, 4], "float32"), i32(2, 2), exact=True,
-         note="what goes to one place is added")
-    case(op, "nested_indices", array([[[0], [2]]], "int32"), counting(1, 2, 3), i32(3, 3), exact=True)
-    case(op, "nothing", array(np.zeros((0, 1)), "int32"), counting(0, 3), i32(2, 3), exact=True)
-    case(op, "ignored", array([[1], [9]], "int32"), u, i32(4, 3), bad_indices_policy="IGNORE", exact=True)
-    case(op, "error/too_large", array([[4], [0]], "int32"), u, i32(4, 3), error=True, fragments=["4"])
-    case(op, "error/negative", array([[-1], [0]], "int32"), u, i32(4, 3), error=True, fragments=["-1"])
-    case(op, "error/updates_shape", array([[1], [0]], "int32"), u, i32(4, 2), error=True)
-    case(op, "error/shape_negative", array([[1], [0]], "int32"), u, i32(-4, 3), error=True)
-    case(op, "error/depth", array([[1, 0, 0]], "int32"), array([1], "float32"), i32(4, 3), error=True)
 
 
 def _transposes():
@@ -370,9 +249,10 @@ def _repeats():
     op = "BroadcastGradientArgs"
     for t in ("int32", "int64"):
         case(op, t, array([2, 1, 3], t), array([4, 1], t))
-    for name, a, b in (("scalar", (), (2, 3)), ("equal", (2, 3), (2, 3)), ("both_one", (1, 3), (1, 1)),
-                       ("longer_right", (3,), (2, 1, 3)), ("scalars", (), ()), ("ones", (1, 1), (1,)),
-                       ("zero", (0, 1), (1, 5)), ("interleaved", (2, 1, 3, 1), (1, 4, 1, 5))):
+    for name, a, b in (("scalar", (), (2, 3)), ("equal", (2, 3), (2, 3)),
+                       ("both_one", (1, 3), (1, 1)), ("longer_right", (3,), (2, 1, 3)),
+                       ("scalars", (), ()), ("ones", (1, 1), (1,)), ("zero", (0, 1), (1, 5)),
+                       ("interleaved", (2, 1, 3, 1), (1, 4, 1, 5))):
         case(op, name, i32(*a), i32(*b))
     case(op, "error", i32(2, 3), i32(2, 4), error=True, fragments=["[2,3]", "[2,4]"])
     op = "Tile"
@@ -408,18 +288,38 @@ def _pads():
             modes = ("REFLECT", "SYMMETRIC") if mirror else ("",)
             for mode in modes:
                 attrs = {"mode": mode} if mirror else {}
-                case(op, t + ("/" + mode.lower() if mode else ""), some(op, t, shape), pads, *tail,
-                     exact=op != "MirrorPadGrad", **attrs)
+                case(op,
+                     t + ("/" + mode.lower() if mode else ""),
+                     some(op, t, shape),
+                     pads,
+                     *tail,
+                     exact=op != "MirrorPadGrad",
+                     **attrs)
     for op in ("Pad", "PadV2"):
         tail = (array(9, "float32"),) if op == "PadV2" else ()
         case(op, "none", counting(2, 3), array([[0, 0], [0, 0]], "int32"), *tail, exact=True)
         case(op, "index_int64", counting(2, 3), p.astype(np.int64), *tail, exact=True)
         case(op, "rank1", counting(3), array([[2, 1]], "int32"), *tail, exact=True)
-        case(op, "rank3", counting(2, 2, 2), array([[1, 0], [0, 1], [1, 1]], "int32"), *tail, exact=True)
-        case(op, "rank4", counting(1, 2, 2, 2), array([[0, 0], [1, 2], [2, 1], [0, 0]], "int32"), *tail, exact=True)
+        case(op,
+             "rank3",
+             counting(2, 2, 2),
+             array([[1, 0], [0, 1], [1, 1]], "int32"),
+             *tail,
+             exact=True)
+        case(op,
+             "rank4",
+             counting(1, 2, 2, 2),
+             array([[0, 0], [1, 2], [2, 1], [0, 0]], "int32"),
+             *tail,
+             exact=True)
         case(op, "empty_input", counting(0, 3), p, *tail, exact=True)
         case(op, "scalar", array(3, "float32"), array(np.zeros((0, 2)), "int32"), *tail, exact=True)
-        case(op, "error/negative", counting(2, 3), array([[0, -1], [0, 0]], "int32"), *tail, error=True,
+        case(op,
+             "error/negative",
+             counting(2, 3),
+             array([[0, -1], [0, 0]], "int32"),
+             *tail,
+             error=True,
              fragments=["-1"])
         case(op, "error/rank", counting(2, 3), array([[0, 1]], "int32"), *tail, error=True)
         case(op, "error/columns", counting(2, 3), array([[0], [1]], "int32"), *tail, error=True)
@@ -428,117 +328,57 @@ def _pads():
         grad = op == "MirrorPadGrad"
         for mode in ("REFLECT", "SYMMETRIC"):
             m = mode.lower()
-            case(op, m + "/vector", counting(7 if grad else 4), array([[1, 2]], "int32"), mode=mode, exact=True)
-            case(op, m + "/rank3", counting(4, 4, 6) if grad else counting(2, 3, 4),
-                 array([[1, 1], [0, 1], [1, 1]], "int64"), mode=mode, exact=True)
-            case(op, m + "/none", counting(2, 3), array([[0, 0], [0, 0]], "int32"), mode=mode, exact=True)
-        case(op, "error/negative", counting(4, 4), array([[0, -1], [0, 0]], "int32"), mode="REFLECT", error=True)
+            case(op,
+                 m + "/vector",
+                 counting(7 if grad else 4),
+                 array([[1, 2]], "int32"),
+                 mode=mode,
+                 exact=True)
+            case(op,
+                 m + "/rank3",
+                 counting(4, 4, 6) if grad else counting(2, 3, 4),
+                 array([[1, 1], [0, 1], [1, 1]], "int64"),
+                 mode=mode,
+                 exact=True)
+            case(op,
+                 m + "/none",
+                 counting(2, 3),
+                 array([[0, 0], [0, 0]], "int32"),
+                 mode=mode,
+                 exact=True)
+        case(op,
+             "error/negative",
+             counting(4, 4),
+             array([[0, -1], [0, 0]], "int32"),
+             mode="REFLECT",
+             error=True)
         case(op, "error/rank", counting(4, 4), array([[0, 1]], "int32"), mode="REFLECT", error=True)
-    case("MirrorPad", "reflect/most", counting(3), array([[2, 2]], "int32"), mode="REFLECT", exact=True)
-    case("MirrorPad", "symmetric/most", counting(3), array([[3, 3]], "int32"), mode="SYMMETRIC", exact=True)
-    case("MirrorPad", "error/reflect_too_far", counting(3), array([[3, 0]], "int32"), mode="REFLECT", error=True,
+    case("MirrorPad",
+         "reflect/most",
+         counting(3),
+         array([[2, 2]], "int32"),
+         mode="REFLECT",
+         exact=True)
+    case("MirrorPad",
+         "symmetric/most",
+         counting(3),
+         array([[3, 3]], "int32"),
+         mode="SYMMETRIC",
+         exact=True)
+    case("MirrorPad",
+         "error/reflect_too_far",
+         counting(3),
+         array([[3, 0]], "int32"),
+         mode="REFLECT",
+         error=True,
          fragments=["3"])
-    case("MirrorPad", "error/symmetric_too_far", counting(3), array([[0, 4]], "int32"), mode="SYMMETRIC",
-         error=True, fragments=["4"])
-
-
-def _selections():
-    op = "OneHot"
-    for t in optable.kernel_types(op):
-        on, off = (array(v, t) for v in ((b"on", b"off") if t == "string" else (1, 0)))
-        case(op, t, i64(1, 0, 2), array(3, "int32"), on, off, exact=True)
-    on, off = array(5, "float32"), array(-1, "float32")
-    for t in optable.kernel_types(op, "TI"):
-        case(op, "index_" + t, array([[1, 0], [3, 2]], t), array(4, "int32"), on, off, exact=True)
-    for axis in (0, 1, 2, -1):
-        case(op, "axis%s" % str(axis).replace("-", "m"), array([[1, 0, 1], [3, 2, 0]], "int32"), array(4, "int32"),
-             on, off, axis=axis, exact=True)
-    case(op, "out_of_range_is_off", i32(-1, 3, 9, 1), array(3, "int32"), on, off, exact=True)
-    case(op, "scalar_index", array(1, "int32"), array(3, "int32"), on, off, exact=True)
-    case(op, "no_depth", i32(0, 1), array(0, "int32"), on, off, exact=True)
-    case(op, "empty", i32(), array(3, "int32"), on, off, exact=True)
-    case(op, "error/depth", i32(0), array(-1, "int32"), on, off, error=True, fragments=["-1"])
-    case(op, "error/axis", i32(0), array(2, "int32"), on, off, axis=2, error=True, fragments=["2"])
-    case(op, "error/depth_vector", i32(0), i32(1, 2), on, off, error=True)
-    case(op, "error/on_vector", i32(0), array(2, "int32"), counting(2), off, error=True)
-    op = "Where"
-    for t in optable.kernel_types(op):
-        if t != "float16":  # TensorFlow's kernel for it only says that there is none
-            case(op, t, some(op, t, (3, 4)))
-    x = array([[0, 1, 0], [2, 0, 0], [0, -0.0, np.nan]], "float32")
-    case(op, "nan_is_true", x)
-    case(op, "vector", np.array([True, False, True]))
-    case(op, "rank4", counting(2, 1, 2, 2) > 3)
-    case(op, "none", np.zeros((2, 3), bool))
-    case(op, "empty", np.zeros((0, 3), bool))
-    case(op, "error/scalar", np.array(True), error=True)
-    op = "Unique"
-    for t in optable.kernel_types(op):
-        case(op, t, some(op, t, (9,)), exact=True)
-    case(op, "int64_index", i32(3, 1, 3, 2, 1), out_idx="int64")
-    case(op, "empty", i32())
-    case(op, "error/matrix", array([[1, 2]], "int32"), error=True)
-    op = "TopKV2"
-    for t in optable.kernel_types(op):
-        case(op, t, values.ordinary(rng(op, t), (3, 6), t, -20, 20), array(3, "int32"), exact=True)
-    x = values.ordinary(rng(op, "x"), (2, 2, 5), "float32", -9, 9)
-    for t in ("int16", "int32", "int64"):
-        case(op, "k_" + t, x, array(2, t), exact=True)
-        case(op, "index_" + t, x, array(2, "int32"), index_type=t, exact=True)
-    case(op, "all", x, array(5, "int32"), exact=True)
-    case(op, "none", x, array(0, "int32"), exact=True)
-    case(op, "one", x, array(1, "int32"), exact=True)
-    case(op, "ties", array([1, 3, 3, 1, 3], "float32"), array(4, "int32"), exact=True,
-         note="of equal elements the lower index first")
-    case(op, "empty_rows", x[:0], array(2, "int32"), exact=True)
-    case(op, "infinities", array([1, np.inf, -np.inf, 3], "float32"), array(4, "int32"), exact=True)
-    case(op, "error/k_too_large", x, array(6, "int32"), error=True, fragments=["6", "5"])
-    case(op, "error/k_negative", x, array(-1, "int32"), error=True, fragments=["-1"])
-    case(op, "error/scalar", array(1, "float32"), array(1, "int32"), error=True)
-    case(op, "error/k_vector", x, i32(1, 1), error=True)
-    op = "InTopKV2"
-    p = array([[0.1, 0.3, 0.2, 0.4], [0.4, 0.3, 0.2, 0.1], [0.25, 0.25, 0.25, 0.25],
-               [0.1, np.nan, 0.5, 0.2], [0.1, np.inf, 0.5, 0.2]], "float32")
-    for t in ("int32", "int64"):
-        for k in (1, 2, 4, 9):
-            case(op, "%s/k%d" % (t, k), p, array([1, 0, 3, 2, 2], t), array(k, t))
-    case(op, "k0", p, i32(1, 0, 3, 2, 2), array(0, "int32"))
-    case(op, "target_out_of_range", p, i32(1, 4, -1, 2, 2), array(2, "int32"))
-    case(op, "empty", p[:0], i32(), array(2, "int32"))
-    case(op, "error/targets", p, i32(1, 0), array(1, "int32"), error=True)
-    case(op, "error/predictions_rank", p[0], i32(1), array(1, "int32"), error=True)
-    op = "MatrixBandPart"
-    each_type(op, lambda t: case(op, t, some(op, t, (3, 4)), array(1, "int64"), array(0, "int64"), exact=True))
-    x = counting(2, 4, 3) + 1
-    for lo, hi in ((0, -1), (-1, 0), (0, 0), (-1, -1), (1, 1), (2, 1), (4, 3)):
-        case(op, ("band_%d_%d" % (lo, hi)).replace("-", "m"), x, array(lo, "int32"), array(hi, "int32"), exact=True)
-    case(op, "empty", x[:0], array(1, "int64"), array(1, "int64"), exact=True)
-    case(op, "error/lower", x, array(5, "int64"), array(0, "int64"), error=True, fragments=["5"])
-    case(op, "error/vector", counting(3), array(0, "int64"), array(0, "int64"), error=True)
-
-
-def _partitions():
-    op = "DynamicPartition"
-    each_type(op, lambda t: case(op, t, some(op, t, (5, 2)), i32(1, 0, 2, 0, 1), num_partitions=4, exact=True))
-    x = counting(2, 3, 2)
-    case(op, "matrix_partitions", x, array([[0, 1, 0], [1, 1, 0]], "int32"), num_partitions=2, exact=True)
-    case(op, "full", counting(2, 3), array([[0, 1, 0], [1, 1, 0]], "int32"), num_partitions=2, exact=True)
-    case(op, "one", counting(3), i32(0, 0, 0), num_partitions=1, exact=True)
-    case(op, "empty", counting(0, 3), i32(), num_partitions=2, exact=True)
-    case(op, "scalar", array(4, "float32"), array(1, "int32"), num_partitions=2, exact=True)
-    case(op, "error/too_large", counting(3), i32(0, 2, 0), num_partitions=2, error=True, fragments=["2"])
-    case(op, "error/negative", counting(3), i32(0, -1, 0), num_partitions=2, error=True, fragments=["-1"])
-    case(op, "error/shapes", counting(3), i32(0, 0), num_partitions=2, error=True)
-    op = "DynamicStitch"
-    each_type(op, lambda t: case(op, t, [i32(3, 0), i32(1, 2, 0)], [some(op, t, (2, 2)), some(op, t, (3, 2), "b")],
-                                 exact=True, note="the last one to write a row wins"))
-    case(op, "scalar_index", [array(1, "int32"), i32(0, 2)], [counting(2), counting(2, 2) + 10], exact=True)
-    case(op, "matrix_index", [array([[3, 2], [1, 0]], "int32")], [counting(2, 2, 3)], exact=True)
-    case(op, "elements", [i32(2, 0), i32(1)], [counting(2), counting(1) + 5], exact=True)
-    case(op, "nothing", [i32()], [counting(0, 3)], exact=True)
-    case(op, "error/negative", [i32(-1, 0)], [counting(2)], error=True, fragments=["-1"])
-    case(op, "error/shapes", [i32(0, 1), i32(2)], [counting(2, 2), counting(1, 3)], error=True)
-    case(op, "error/index_shape", [i32(0, 1, 2)], [counting(2, 2)], error=True)
+    case("MirrorPad",
+         "error/symmetric_too_far",
+         counting(3),
+         array([[0, 4]], "int32"),
+         mode="SYMMETRIC",
+         error=True,
+         fragments=["4"])
 
 
 def _makers():
@@ -549,8 +389,20 @@ def _makers():
     case(op, "fraction", array(0, "float32"), array(1, "float32"), array(0.1, "float32"))
     case(op, "float_end", array(0.5, "float64"), array(3.5, "float64"), array(0.5, "float64"))
     case(op, "nothing", array(3, "int32"), array(3, "int32"), array(1, "int32"))
-    case(op, "error/zero_delta", array(3, "int32"), array(5, "int32"), array(0, "int32"), error=True, fragments=["0"])
-    case(op, "error/up", array(5, "int32"), array(3, "int32"), array(1, "int32"), error=True, fragments=["5", "3"])
+    case(op,
+         "error/zero_delta",
+         array(3, "int32"),
+         array(5, "int32"),
+         array(0, "int32"),
+         error=True,
+         fragments=["0"])
+    case(op,
+         "error/up",
+         array(5, "int32"),
+         array(3, "int32"),
+         array(1, "int32"),
+         error=True,
+         fragments=["5", "3"])
     case(op, "error/down", array(3, "int32"), array(5, "int32"), array(-1, "int32"), error=True)
     case(op, "error/vector", i32(1, 2), array(5, "int32"), array(1, "int32"), error=True)
     op = "LinSpace"
@@ -560,7 +412,13 @@ def _makers():
     case(op, "one", array(2, "float32"), array(7, "float32"), array(1, "int32"))
     case(op, "equal_ends", array(2, "float32"), array(2, "float32"), array(3, "int32"))
     case(op, "thirds", array(0, "float32"), array(1, "float32"), array(4, "int32"))
-    case(op, "error/none", array(2, "float32"), array(7, "float32"), array(0, "int32"), error=True, fragments=["0"])
+    case(op,
+         "error/none",
+         array(2, "float32"),
+         array(7, "float32"),
+         array(0, "int32"),
+         error=True,
+         fragments=["0"])
     case(op, "error/vector", counting(2), array(7, "float32"), array(2, "int32"), error=True)
     op = "Const"
     for t in optable.ALL:
@@ -580,9 +438,17 @@ def _makers():
     op = "CheckNumerics"
     for t in optable.kernel_types(op):
         case(op, t, some(op, t, (2, 3)), message="x", exact=True)
-        case(op, "error/nan_" + t, array([1, np.nan], t), message="the loss", error=True,
+        case(op,
+             "error/nan_" + t,
+             array([1, np.nan], t),
+             message="the loss",
+             error=True,
              fragments=["the loss", "NaN"])
-        case(op, "error/infinity_" + t, array([1, -np.inf], t), message="the loss", error=True,
+        case(op,
+             "error/infinity_" + t,
+             array([1, -np.inf], t),
+             message="the loss",
+             error=True,
              fragments=["the loss", "Inf"])
     case(op, "empty", counting(0, 2), message="x", exact=True)
 
@@ -590,11 +456,7 @@ def _makers():
 def generate():
     _shapes()
     _concat_split()
-    _slices()
-    _gathers()
     _transposes()
     _repeats()
     _pads()
-    _selections()
-    _partitions()
     _makers()

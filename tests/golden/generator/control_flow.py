@@ -1,11 +1,11 @@
 """Control flow of the first kind (Switch, Merge, frames), placeholders, assertions, NoOp."""
 
-import numpy as np
-
 from tensorflow.python.ops import control_flow_util
 
-from . import harness, optable, values
-from .harness import Program, array, rng, tf, v1
+from . import optable, running, values
+from .base import array, tf, v1
+from .harness import rng
+from .program import Program
 from .state import const, raw, ref_op, reference
 
 
@@ -35,7 +35,9 @@ def _switch():
         p.step(s.output_true, {pred: True})
         p.step(s.output_true, {pred: False}, error=True, note="a dead tensor cannot be fetched")
         p.record()
-    p = Program(op, "dead_through_control_edges", note="an assignment that waits for a dead node is dead")
+    p = Program(op,
+                "dead_through_control_edges",
+                note="an assignment that waits for a dead node is dead")
     with p:
         pred = placeholder("bool", "pred")
         v = reference("float32", [])
@@ -70,7 +72,8 @@ def _switch():
         p = Program(op, t, exact=True)
         with p:
             pred = placeholder("bool", "pred")
-            a, b = (raw.Switch(data=const(values.ordinary(rng(op, t + k), (2,), t)), pred=pred) for k in "ab")
+            a, b = (raw.Switch(data=const(values.ordinary(rng(op, t + k), (2,), t)), pred=pred)
+                    for k in "ab")
             m = raw.Merge(inputs=[a.output_false, b.output_true])
         p.step([m.output, m.value_index], {pred: False})
         p.step([m.output, m.value_index], {pred: True})
@@ -81,7 +84,8 @@ def _switch():
         x = const(array([1], "int32"))
         first = raw.Switch(data=x, pred=a)
         second = raw.Switch(data=first.output_false, pred=b)
-        m = raw.Merge(inputs=[first.output_true + 1, second.output_true + 2, second.output_false + 3])
+        m = raw.Merge(
+            inputs=[first.output_true + 1, second.output_true + 2, second.output_false + 3])
     for feed in ((True, True), (False, True), (False, False)):
         p.step([m.output, m.value_index], dict(zip((a, b), feed)))
     p.record()
@@ -127,6 +131,7 @@ def _switch():
 
 
 def _loops():
+
     def loop(op, name, build, feeds, **kwargs):
         p = Program(op, name, **kwargs)
         with p, old_style():
@@ -140,30 +145,39 @@ def _loops():
         return tf.while_loop(lambda i, s: i < n, lambda i, s: (i + 1, s + i), [0, 0])
 
     def vector(n):
-        return tf.while_loop(lambda i, x: i < n, lambda i, x: (i + 1, x * 0.5 + tf.cast(i, tf.float32)),
+        return tf.while_loop(lambda i, x: i < n, lambda i, x:
+                             (i + 1, x * 0.5 + tf.cast(i, tf.float32)),
                              [0, tf.constant([1., 2., 3.])])
 
     def growing(n):
         return tf.while_loop(lambda i, x: i < n, lambda i, x: (i + 1, tf.concat([x, [i]], 0)),
-                             [0, tf.constant([7])], [tf.TensorShape([]), tf.TensorShape([None])])
+                             [0, tf.constant([7])],
+                             [tf.TensorShape([]), tf.TensorShape([None])])
 
     def nested(n):
+
         def outer(i, s):
             _, inner = tf.while_loop(lambda j, t: j <= i, lambda j, t: (j + 1, t + i * j), [0, 0])
             return i + 1, s + inner
+
         return tf.while_loop(lambda i, s: i < n, outer, [0, 0])
 
     def three_deep(n):
+
         def level(depth, outer_value):
+
             def body(i, s):
-                return i + 1, s + (outer_value if depth == 0 else level(depth - 1, i + outer_value)[1])
+                return i + 1, s + (outer_value if depth == 0 else level(depth - 1, i +
+                                                                        outer_value)[1])
+
             return tf.while_loop(lambda i, s: i < n, body, [0, 0])
+
         return level(2, tf.constant(1))
 
     def with_cond(n):
         return tf.while_loop(
-            lambda i, s: i < n,
-            lambda i, s: (i + 1, tf.cond(tf.equal(i % 2, 0), lambda: s + i, lambda: s * 2)), [0, 1])
+            lambda i, s: i < n, lambda i, s:
+            (i + 1, tf.cond(tf.equal(i % 2, 0), lambda: s + i, lambda: s * 2)), [0, 1])
 
     def two_loops(n):
         _, a = tf.while_loop(lambda i, s: i < n, lambda i, s: (i + 1, s + 2), [0, 0])
@@ -174,8 +188,11 @@ def _loops():
         return tf.while_loop(lambda i, a, b: i < n, lambda i, a, b: (i + 1, b, a + b), [0, 0, 1])
 
     def side_by_side(n):
-        loops = [tf.while_loop(lambda i, s: i < n, lambda i, s, k=k: (i + 1, s + k), [0, 0], parallel_iterations=k)
-                 for k in (1, 2, 32)]
+        loops = [
+            tf.while_loop(lambda i, s: i < n,
+                          lambda i, s, k=k: (i + 1, s + k), [0, 0],
+                          parallel_iterations=k) for k in (1, 2, 32)
+        ]
         return [l[1] for l in loops]
 
     for t in optable.ALL:
@@ -183,7 +200,8 @@ def _loops():
         with p, old_style():
             n = placeholder("int32", "n", [])
             v = const(values.ordinary(rng("Enter", t), (2,), t))
-            out = tf.identity(tf.while_loop(lambda i, x: i < n, lambda i, x: (i + 1, tf.identity(x)), [0, v])[1])
+            out = tf.identity(
+                tf.while_loop(lambda i, x: i < n, lambda i, x: (i + 1, tf.identity(x)), [0, v])[1])
         p.step(out, {n: array(0, "int32")})
         p.step(out, {n: array(2, "int32")})
         p.record()
@@ -202,8 +220,9 @@ def _loops():
         p = Program(op, "loop_in_a_branch" + ("_not_taken" if deps else ""))
         with p, old_style():
             n = placeholder("int32", "n", [])
-            out = tf.identity(tf.cond(n > 2, lambda: tf.while_loop(
-                lambda i: i < 10, lambda i: i + n, [0])[0], lambda: tf.constant(-1)))
+            out = tf.identity(
+                tf.cond(n > 2, lambda: tf.while_loop(lambda i: i < 10, lambda i: i + n, [0])[0],
+                        lambda: tf.constant(-1)))
         for f in ((3, 2) if not deps else (0, 5)):
             p.step(out, {n: array(f, "int32")})
         p.record()
@@ -215,7 +234,9 @@ def _loops():
         def body(i):
             with tf.control_dependencies([ref_op("AssignAdd", v, i)]):
                 return i + 1
-        done = tf.identity(tf.while_loop(lambda i: i < 5, body, [tf.constant(0)], parallel_iterations=1)[0])
+
+        done = tf.identity(
+            tf.while_loop(lambda i: i < 5, body, [tf.constant(0)], parallel_iterations=1)[0])
     p.step(target=init)
     p.step(done)
     p.step(v)
@@ -223,12 +244,15 @@ def _loops():
     p = Program("LoopCond", "fails_in_the_loop")
     with p, old_style():
         x = placeholder("int32", "x", [])
-        out = tf.identity(tf.while_loop(lambda i: i < 5, lambda i: i + 1 + 0 * (tf.constant(1) // (i - x)), [tf.constant(0)])[0])
+        out = tf.identity(
+            tf.while_loop(lambda i: i < 5, lambda i: i + 1 + 0 * (tf.constant(1) // (i - x)),
+                          [tf.constant(0)])[0])
     p.step(out, {x: array(9, "int32")})
     p.step(out, {x: array(3, "int32")}, error=True, note="division by zero in the fourth iteration")
     p.step(out, {x: array(9, "int32")}, note="and the session goes on")
     p.record()
-    p = Program("ControlTrigger", "fires_after_a_dead_node",
+    p = Program("ControlTrigger",
+                "fires_after_a_dead_node",
                 note="NoOp would be dead; a ControlTrigger fires all the same")
     with p:
         pred = placeholder("bool", "pred")
@@ -250,9 +274,15 @@ def _loops():
 
 def _raw_ref(op, inputs, outputs, attrs, name):
     g = v1.get_default_graph()
-    kinds = {a.name: a for a in harness.op_def_registry.get(op).attr}
-    return g.create_op(op, inputs, outputs, input_types=[i.dtype for i in inputs], name=name,
-                       attrs={k: harness._attr(kinds[k], v) for k, v in attrs.items()})
+    kinds = {a.name: a for a in running.op_def_registry.get(op).attr}
+    return g.create_op(op,
+                       inputs,
+                       outputs,
+                       input_types=[i.dtype for i in inputs],
+                       name=name,
+                       attrs={
+                           k: running.attr_value(kinds[k], v) for k, v in attrs.items()
+                       })
 
 
 def _references():
@@ -279,15 +309,20 @@ def _references():
                 s = _raw_ref("RefSwitch", [v, pred], [ref, ref], {"T": t}, "switch")
                 no = ref_op("Assign", s.outputs[0], values.ordinary(rng(op, t + "n"), (2,), t))
                 yes = ref_op("Assign", s.outputs[1], values.ordinary(rng(op, t + "y"), (2,), t))
-                m = _raw_ref("RefMerge", [no.outputs[0], yes.outputs[0]], [ref, tf.int32],
-                             {"T": t, "N": 2}, "merge")
+                m = _raw_ref("RefMerge", [no.outputs[0], yes.outputs[0]], [ref, tf.int32], {
+                    "T": t,
+                    "N": 2
+                }, "merge")
             p.step(target=init)
             for b in (True, False):
                 p.step(list(m.outputs), {pred: b})
                 p.step(v)
             p.record()
     for op in ("RefEnter", "RefExit", "RefNextIteration"):
-        p = Program(op, "loop_over_a_variable", note="the reference goes round the loop and each iteration adds to the variable")
+        p = Program(
+            op,
+            "loop_over_a_variable",
+            note="the reference goes round the loop and each iteration adds to the variable")
         with p:
             n = placeholder("int32", "n", [])
             v = reference("float32", [])
@@ -295,22 +330,31 @@ def _references():
             frame = {"frame_name": "loop", "parallel_iterations": 1}
             i0 = raw.Enter(data=const(array(0, "int32")), **frame)
             limit = raw.Enter(data=n, is_constant=True, **frame)
-            v0 = _raw_ref("RefEnter", [v], [float_ref], dict(frame, T="float32"), "v_enter").outputs[0]
+            v0 = _raw_ref("RefEnter", [v], [float_ref], dict(frame, T="float32"),
+                          "v_enter").outputs[0]
             i = raw.Merge(inputs=[i0, i0])
-            w = _raw_ref("RefMerge", [v0, v0], [float_ref, tf.int32], {"T": "float32", "N": 2}, "v_merge")
+            w = _raw_ref("RefMerge", [v0, v0], [float_ref, tf.int32], {
+                "T": "float32",
+                "N": 2
+            }, "v_merge")
             go = raw.LoopCond(input=raw.Less(x=i.output, y=limit))
             i_switch = raw.Switch(data=i.output, pred=go)
-            v_switch = _raw_ref("RefSwitch", [w.outputs[0], go], [float_ref, float_ref], {"T": "float32"}, "v_switch")
+            v_switch = _raw_ref("RefSwitch", [w.outputs[0], go], [float_ref, float_ref],
+                                {"T": "float32"}, "v_switch")
             with tf.control_dependencies([tf.identity(i_switch.output_true)]):
                 one = tf.constant(1)
                 two = tf.constant(2.0)
             i_next = raw.NextIteration(data=raw.AddV2(x=i_switch.output_true, y=one))
             add = ref_op("AssignAdd", v_switch.outputs[1], two)
-            v_next = _raw_ref("RefNextIteration", [add.outputs[0]], [float_ref], {"T": "float32"}, "v_next").outputs[0]
+            v_next = _raw_ref("RefNextIteration", [add.outputs[0]], [float_ref], {
+                "T": "float32"
+            }, "v_next").outputs[0]
             i.output.op._update_input(1, i_next)
             w._update_input(1, v_next)
             i_exit = raw.Exit(data=i_switch.output_false)
-            v_exit = _raw_ref("RefExit", [v_switch.outputs[0]], [float_ref], {"T": "float32"}, "v_exit").outputs[0]
+            v_exit = _raw_ref("RefExit", [v_switch.outputs[0]], [float_ref], {
+                "T": "float32"
+            }, "v_exit").outputs[0]
         p.step(target=init)
         p.step([v_exit, i_exit], {n: array(0, "int32")})
         p.step([v_exit, i_exit], {n: array(3, "int32")})
@@ -320,9 +364,9 @@ def _references():
 
 def _old_placeholder(t):
     """A PlaceholderV2, which only graphs of a version below 23 may have."""
-    definition = harness.graph_pb2.GraphDef()
+    definition = running.graph_pb2.GraphDef()
     definition.versions.producer = 22
-    node, _ = harness.node_def("PlaceholderV2", [], {"dtype": t, "shape": None})
+    node, _ = running.node_def("PlaceholderV2", [], {"dtype": t, "shape": None})
     node.name = "x"
     definition.node.add().CopyFrom(node)
     return tf.graph_util.import_graph_def(definition, return_elements=["x:0"], name="")[0]
@@ -340,14 +384,16 @@ def _placeholders():
             p.record()
         p = Program(op, "fetching_what_is_fed", exact=True)
         with p:
-            x = _old_placeholder("float32") if op == "PlaceholderV2" else placeholder("float32", "x")
+            x = _old_placeholder("float32") if op == "PlaceholderV2" else placeholder(
+                "float32", "x")
         p.step([x, x], {x: array([3, 4], "float32")})
         p.record()
     op = "PlaceholderWithDefault"
     for t in optable.ALL:
         p = Program(op, t, exact=True)
         with p:
-            x = raw.PlaceholderWithDefault(input=const(values.ordinary(rng(op, t), (2,), t)), shape=[None])
+            x = raw.PlaceholderWithDefault(input=const(values.ordinary(rng(op, t), (2,), t)),
+                                           shape=[None])
             y = tf.identity(x)
         p.step(y)
         p.step([x, y], {x: values.ordinary(rng(op, t + "f"), (3,), t)})
@@ -374,15 +420,24 @@ def _placeholders():
     p = Program(op, "holds_and_fails")
     with p:
         c, x = placeholder("bool", "c"), placeholder("float32", "x")
-        check = raw.Assert(condition=c, data=[const(array(b"x is", "string")), x, const(array([1, 2, 3, 4], "int32"))],
-                           summarize=2)
+        check = raw.Assert(
+            condition=c,
+            data=[const(array(b"x is", "string")), x,
+                  const(array([1, 2, 3, 4], "int32"))],
+            summarize=2)
         with tf.control_dependencies([check]):
             y = x + 1.0
     p.step(y, {c: True, x: [1, 2]})
     p.step(y, {c: False, x: [1, 2]}, error=True)
     p.step(target=check, feed={c: False, x: [1, 2]}, error=True)
     p.step(target=check, feed={c: True, x: [1, 2]})
-    p.step(target=check, feed={c: [True, True], x: [1, 2]}, error=True, note="the condition must be a scalar")
+    p.step(target=check,
+           feed={
+               c: [True, True],
+               x: [1, 2]
+           },
+           error=True,
+           note="the condition must be a scalar")
     p.record()
 
 

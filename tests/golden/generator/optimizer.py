@@ -6,8 +6,10 @@ first and after the last.
 
 import numpy as np
 
-from . import harness, optable, values
-from .harness import Program, array, rng, tf, v1
+from . import optable, running, values
+from .base import array, tf, v1
+from .harness import rng
+from .program import Program
 from .state import const, handle, raw, ref_op, reference
 
 # Op -> (slots, inputs after them in order). "var" is always first. A slot is an input that is a
@@ -29,15 +31,50 @@ _INPUTS = {
     "SparseApplyMomentum": ("accum", "lr grad indices momentum"),
     "SparseApplyKerasMomentum": ("accum", "lr grad indices momentum"),
 }
-_SCALARS = {"alpha": 0.1, "lr": 0.1, "momentum": 0.9, "rho": 0.8, "epsilon": 1e-3, "beta1_power": 0.9,
-            "beta2_power": 0.99, "beta1": 0.9, "beta2": 0.99, "l1": 0.02, "l2": 0.1, "lr_power": -0.5}
-_LOOSE = {"float16": {"rtol": 1e-2, "atol": 5e-3}, "bfloat16": {"rtol": 6e-2, "atol": 4e-2},
-          "float32": {"rtol": 2e-5, "atol": 2e-6}, "complex64": {"rtol": 1e-4, "atol": 1e-5},
-          "float64": {"rtol": 1e-10, "atol": 1e-12}, "complex128": {"rtol": 1e-9, "atol": 1e-11}}
+_SCALARS = {
+    "alpha": 0.1,
+    "lr": 0.1,
+    "momentum": 0.9,
+    "rho": 0.8,
+    "epsilon": 1e-3,
+    "beta1_power": 0.9,
+    "beta2_power": 0.99,
+    "beta1": 0.9,
+    "beta2": 0.99,
+    "l1": 0.02,
+    "l2": 0.1,
+    "lr_power": -0.5
+}
+_LOOSE = {
+    "float16": {
+        "rtol": 1e-2,
+        "atol": 5e-3
+    },
+    "bfloat16": {
+        "rtol": 6e-2,
+        "atol": 4e-2
+    },
+    "float32": {
+        "rtol": 2e-5,
+        "atol": 2e-6
+    },
+    "complex64": {
+        "rtol": 1e-4,
+        "atol": 1e-5
+    },
+    "float64": {
+        "rtol": 1e-10,
+        "atol": 1e-12
+    },
+    "complex128": {
+        "rtol": 1e-9,
+        "atol": 1e-11
+    }
+}
 
 
 def _attribute_variants(op):
-    names = [a.name for a in harness.op_def_registry.get(op).attr]
+    names = [a.name for a in running.op_def_registry.get(op).attr]
     yield "", {}
     if "use_nesterov" in names:
         yield "/nesterov", {"use_nesterov": True}
@@ -62,14 +99,16 @@ class _Update:
             holders, starts, self.values = [], [], []
             for v in variables:
                 # mg must stay below the root of ms: the centered second moment is positive.
-                low, high = (-2, 2) if v in ("var", "linear", "mom", "m") else (
-                    (0, 0.3) if v == "mg" else (1, 2) if v == "ms" else (0.5, 2))
+                low, high = (-2, 2) if v in ("var", "linear", "mom",
+                                             "m") else ((0, 0.3) if v == "mg" else
+                                                        (1, 2) if v == "ms" else (0.5, 2))
                 start = values.ordinary(rng(op, name + v), shape, t, low, high)
                 if self.resource:
                     h = handle(t, list(shape), v)
                     holders.append(h)
                     starts.append(raw.AssignVariableOp(resource=h, value=const(start)))
-                    self.values.append(raw.ReadVariableOp(resource=h, dtype=tf.as_dtype(t), name="read_" + v))
+                    self.values.append(
+                        raw.ReadVariableOp(resource=h, dtype=tf.as_dtype(t), name="read_" + v))
                 else:
                     r = reference(t, list(shape), v)
                     holders.append(r)
@@ -95,7 +134,8 @@ class _Update:
                 self.apply = getattr(raw, op)(**given, **attrs)
             else:
                 g = tf.compat.v1.get_default_graph()
-                self.apply = _apply_by_reference(g, op, holders, [args[i] for i in inputs.split()], t, attrs)
+                self.apply = _apply_by_reference(g, op, holders, [args[i] for i in inputs.split()],
+                                                 t, attrs)
             self.start = starts
 
     def run(self, feed=None, **kwargs):
@@ -108,11 +148,15 @@ class _Update:
 
 def _apply_by_reference(g, op, refs, inputs, t, attrs):
     ref_type = tf.as_dtype(t)._as_ref
-    kinds = {a.name: a for a in harness.op_def_registry.get(op).attr}
+    kinds = {a.name: a for a in running.op_def_registry.get(op).attr}
     full = dict({"T": t}, **attrs)
-    return g.create_op(op, refs + inputs, [ref_type],
+    return g.create_op(op,
+                       refs + inputs, [ref_type],
                        input_types=[ref_type] * len(refs) + [i.dtype.base_dtype for i in inputs],
-                       name=op, attrs={k: harness._attr(kinds[k], v) for k, v in full.items()})
+                       name=op,
+                       attrs={
+                           k: running.attr_value(kinds[k], v) for k, v in full.items()
+                       })
 
 
 def _cases(op):
@@ -148,26 +192,42 @@ def _cases(op):
     rate = "alpha" if "GradientDescent" in op else "lr"
     grad = "delta" if "GradientDescent" in op else "grad"
     fed = (rate, grad) + (("indices",) if sparse else ())
-    u = _Update(op, "errors", "float32", (4, 2) if sparse else (2, 3), {}, fed=fed, rtol=2e-5, atol=2e-6)
-    good = {rate: array(0.1, "float32"),
-            grad: np.ones((2, 2) if sparse else (2, 3), np.float32)}
+    u = _Update(op,
+                "errors",
+                "float32", (4, 2) if sparse else (2, 3), {},
+                fed=fed,
+                rtol=2e-5,
+                atol=2e-6)
+    good = {rate: array(0.1, "float32"), grad: np.ones((2, 2) if sparse else (2, 3), np.float32)}
     if sparse:
         good["indices"] = array([1, 3], "int32")
     u.run(good, error=True, note="not initialized")
     u.program.step(target=u.start)
-    u.run(dict(good, **{rate: array([0.1, 0.2], "float32")}), error=True, note="the rate is not a scalar")
-    u.run(dict(good, **{grad: np.ones((2, 4), np.float32)}), error=True, note="the gradient has another shape")
+    u.run(dict(good, **{rate: array([0.1, 0.2], "float32")}),
+          error=True,
+          note="the rate is not a scalar")
+    u.run(dict(good, **{grad: np.ones((2, 4), np.float32)}),
+          error=True,
+          note="the gradient has another shape")
     if sparse:
         u.run(dict(good, indices=array([1, 4], "int32")), error=True, note="index too large")
         u.run(dict(good, indices=array([1, -1], "int32")), error=True, note="index negative")
         u.run(dict(good, indices=array([1], "int32")), error=True, note="fewer indices than rows")
-        u.run(dict(good, **{"indices": array([], "int32"), grad: np.zeros((0, 2), np.float32)}), note="no rows")
+        u.run(dict(good, **{
+            "indices": array([], "int32"),
+            grad: np.zeros((0, 2), np.float32)
+        }),
+              note="no rows")
     u.program.step(target=u.start)
     u.run(good)
     u.read()
     u.program.record()
     if sparse:
-        u = _Update(op, "int64_indices", "float32", (4, 2), {"index_type": "int64"}, rtol=2e-5, atol=2e-6)
+        u = _Update(op,
+                    "int64_indices",
+                    "float32", (4, 2), {"index_type": "int64"},
+                    rtol=2e-5,
+                    atol=2e-6)
         u.program.step(target=u.start)
         u.run()
         u.read()

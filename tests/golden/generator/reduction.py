@@ -3,7 +3,8 @@
 import numpy as np
 
 from . import optable, values
-from .harness import array, case, rng
+from .base import array
+from .harness import case, rng
 
 _INDEX = {"Tidx": "int32"}
 
@@ -27,7 +28,11 @@ def _reductions():
             case(op, t + "/all", x, axes(0, 1), exact=exact, note=note)
             if op == "Mean" and t in optable.INTS + optable.COMPLEX:
                 continue
-            case(op, t + "/empty", x[:0], axes(0), exact=exact,
+            case(op,
+                 t + "/empty",
+                 x[:0],
+                 axes(0),
+                 exact=exact,
                  note="the op's neutral element" + (" (NaN for a mean)" if op == "Mean" else ""))
         t = "bool" if boolean else "float32"
         r = rng(op, "shapes")
@@ -47,7 +52,10 @@ def _reductions():
         case(op, "rank5_alternating", x5, axes(0, 2, 4), **tight)
         case(op, "rank5_inner", x5, axes(1, 3), keep_dims=True, **tight)
         case(op, "empty_kept", x[:, :0], axes(0), **tight)
-        case(op, "long", values.ordinary(r, (2, 300), t, 0.9, 1.1), axes(1), **(tight or {"rtol": 2e-5}))
+        case(op, "long", values.ordinary(r, (2, 300), t, 0.9, 1.1), axes(1),
+             **(tight or {
+                 "rtol": 2e-5
+             }))
         case(op, "error/axis_too_large", x, axes(3), error=True, fragments=["3"])
         case(op, "error/axis_too_small", x, axes(-4), error=True, fragments=["-4"])
         case(op, "error/axis_twice", x, axes(1, 1), error=True, fragments=["1"])
@@ -64,7 +72,10 @@ def _reductions():
         case(op, "nan_in_a_long_row", y, axes(1))
     for t in ("int32", "int64", "int8", "uint8"):
         low, high = values.integer_range(t)
-        case("Sum", t + "/overflow", np.array([[high, 1], [low, high]], dtype=t), axes(1),
+        case("Sum",
+             t + "/overflow",
+             np.array([[high, 1], [low, high]], dtype=t),
+             axes(1),
              note="wraps around")
         case("Max", t + "/edges", np.array([[high, low], [low, low]], dtype=t), axes(1))
         case("Min", t + "/edges", np.array([[high, low], [high, high]], dtype=t), axes(1))
@@ -83,12 +94,19 @@ def _arg_reductions():
         case(op, "vector", x[0, 0], array(0, "int32"))
         for t in optable.kernel_types(op, "output_type"):
             case(op, "output_" + t, x, array(1, "int32"), output_type=t)
-        case(op, "ties", array([[1, 1, 0, 1], [0, 0, 0, 0]], "float32"), array(1, "int32"),
+        case(op,
+             "ties",
+             array([[1, 1, 0, 1], [0, 0, 0, 0]], "float32"),
+             array(1, "int32"),
              note="the first of equal elements")
-        case(op, "infinities", array([[1, np.inf, -np.inf], [-np.inf, -np.inf, -np.inf]], "float32"),
-             array(1, "int32"))
+        case(op, "infinities", array([[1, np.inf, -np.inf], [-np.inf, -np.inf, -np.inf]],
+                                     "float32"), array(1, "int32"))
         case(op, "empty_kept", np.zeros((0, 3), np.float32), array(1, "int32"))
-        case(op, "error/empty_reduced", np.zeros((0, 3), np.float32), array(0, "int32"), error=True,
+        case(op,
+             "error/empty_reduced",
+             np.zeros((0, 3), np.float32),
+             array(0, "int32"),
+             error=True,
              fragments=["0"])
         case(op, "error/axis_too_large", x, array(3, "int32"), error=True, fragments=["3"])
         case(op, "error/axis_too_small", x, array(-4, "int32"), error=True, fragments=["-4"])
@@ -102,11 +120,17 @@ def _cumulative():
             case(op, t + "/ordinary", x, array(1, "int32"))
             case(op, t + "/exclusive", x, array(0, "int32"), exclusive=True)
         x = values.ordinary(rng(op, "x"), (2, 3, 4), "float32")
-        for name, attrs in (("reverse", {"reverse": True}),
-                            ("exclusive_reverse", {"reverse": True, "exclusive": True}),
-                            ("exclusive", {"exclusive": True})):
+        for name, attrs in (("reverse", {
+                "reverse": True
+        }), ("exclusive_reverse", {
+                "reverse": True,
+                "exclusive": True
+        }), ("exclusive", {
+                "exclusive": True
+        })):
             for axis in (0, 1, -1):
-                case(op, "%s/axis%s" % (name, str(axis).replace("-", "m")), x, array(axis, "int32"), **attrs)
+                case(op, "%s/axis%s" % (name, str(axis).replace("-", "m")), x, array(axis, "int32"),
+                     **attrs)
         case(op, "int64_axis", x, array(-1, "int64"))
         case(op, "empty", x[:, :0], array(1, "int32"))
         case(op, "scalar", array(2, "float32"), array(0, "int32"), error=True)
@@ -130,7 +154,10 @@ def _segments():
     op = "SegmentSum"
     for t in optable.kernel_types(op):
         x = values.ordinary(rng(op, t), (5, 3), t)
-        case(op, t + "/ordinary", x, array([0, 0, 1, 3, 3], "int32"),
+        case(op,
+             t + "/ordinary",
+             x,
+             array([0, 0, 1, 3, 3], "int32"),
              note="a segment without elements is 0")
     x = values.ordinary(rng(op, "x"), (4, 2, 3), "float32")
     case(op, "int64_ids", x, array([0, 1, 1, 2], "int64"))
@@ -151,15 +178,26 @@ def _segments():
     case(op, "int64_count", x, array([1, 0, 1, 2], "int32"), array(3, "int64"))
     case(op, "negative_ids_are_dropped", x, array([1, -1, 1, -5], "int32"), array(2, "int32"))
     case(op, "matrix_ids", x, array([[0, 1], [1, 0], [2, 2], [-1, 0]], "int32"), array(3, "int32"))
-    case(op, "full_ids", x[:, :, 0], array([[0, 1], [1, 0], [2, 2], [3, 0]], "int32"), array(4, "int32"))
+    case(op, "full_ids", x[:, :, 0], array([[0, 1], [1, 0], [2, 2], [3, 0]], "int32"),
+         array(4, "int32"))
     case(op, "scalar", array(2, "float32"), array(1, "int32"), array(3, "int32"))
     case(op, "no_segments", x[:0], array([], "int32"), array(0, "int32"))
     case(op, "empty", x[:0], array([], "int32"), array(2, "int32"))
     case(op, "nan", array([1, np.nan, 2], "float32"), array([0, 1, 0], "int32"), array(2, "int32"))
-    case(op, "error/id_too_large", x, array([0, 1, 2, 3], "int32"), array(3, "int32"), error=True,
+    case(op,
+         "error/id_too_large",
+         x,
+         array([0, 1, 2, 3], "int32"),
+         array(3, "int32"),
+         error=True,
          fragments=["3"])
-    case(op, "error/negative_count", x, array([0, 1, 2, 3], "int32"), array(-1, "int32"),
-         error=True, fragments=["-1"])
+    case(op,
+         "error/negative_count",
+         x,
+         array([0, 1, 2, 3], "int32"),
+         array(-1, "int32"),
+         error=True,
+         fragments=["-1"])
     case(op, "error/shapes", x, array([0, 1, 2], "int32"), array(3, "int32"), error=True)
 
 

@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from . import harness, optable, values
-from .harness import Program, array, rng, tf, v1
+from . import optable, running, values
+from .base import array, tf, v1
+from .harness import rng
+from .program import Program
 
 raw = tf.raw_ops
 
@@ -15,8 +17,10 @@ def data(op, name, shape, t="float32", low=-3, high=3):
 def const(a, name=None):
     a = np.asarray(a)
     t = "string" if a.dtype == object else a.dtype
-    return tf.constant(a.tolist() if a.dtype == object else a, name=name,
-                       dtype=tf.string if t == "string" else None, shape=a.shape)
+    return tf.constant(a.tolist() if a.dtype == object else a,
+                       name=name,
+                       dtype=tf.string if t == "string" else None,
+                       shape=a.shape)
 
 
 def op_of(x):
@@ -26,11 +30,16 @@ def op_of(x):
 def reference(t, shape, name="v", op="VariableV2"):
     """A reference variable, not initialized."""
     g = tf.compat.v1.get_default_graph()
-    return g.create_op(op, [], [tf.as_dtype(t)._as_ref], name=name, attrs={
-        "dtype": harness._attr(_def("type"), t), "shape": harness._attr(_def("shape"), shape)}).outputs[0]
+    return g.create_op(op, [], [tf.as_dtype(t)._as_ref],
+                       name=name,
+                       attrs={
+                           "dtype": running.attr_value(_def("type"), t),
+                           "shape": running.attr_value(_def("shape"), shape)
+                       }).outputs[0]
 
 
 class _def:  # the part of an attribute's definition that harness._attr looks at
+
     def __init__(self, kind):
         self.type = kind
 
@@ -38,7 +47,7 @@ class _def:  # the part of an attribute's definition that harness._attr looks at
 def ref_op(op, ref, *inputs, **attrs):
     """An op on a reference; returns its operation."""
     g = tf.compat.v1.get_default_graph()
-    definition = harness.op_def_registry.get(op)
+    definition = running.op_def_registry.get(op)
     kinds = {a.name: a for a in definition.attr}
     first = list(ref) if isinstance(ref, (list, tuple)) else [ref]
     inputs = first + [i if isinstance(i, tf.Tensor) else const(i) for i in inputs]
@@ -51,13 +60,25 @@ def ref_op(op, ref, *inputs, **attrs):
     for arg in definition.output_arg:
         t = tf.as_dtype(arg.type) if arg.type else tf.as_dtype(values_[arg.type_attr])
         outputs.append(t._as_ref if arg.is_ref else t)
-    input_types = [i.dtype if a.is_ref else i.dtype.base_dtype for a, i in zip(definition.input_arg, inputs)]
-    return g.create_op(op, inputs, outputs, input_types=input_types, name=op,
-                       attrs={k: harness._attr(kinds[k], v) for k, v in values_.items()})
+    input_types = [
+        i.dtype if a.is_ref else i.dtype.base_dtype for a, i in zip(definition.input_arg, inputs)
+    ]
+    return g.create_op(op,
+                       inputs,
+                       outputs,
+                       input_types=input_types,
+                       name=op,
+                       attrs={
+                           k: running.attr_value(kinds[k], v) for k, v in values_.items()
+                       })
 
 
 def handle(t, shape, name="v", **attrs):
-    return raw.VarHandleOp(dtype=tf.as_dtype(t), shape=tf.TensorShape(shape), shared_name=name, name=name, **attrs)
+    return raw.VarHandleOp(dtype=tf.as_dtype(t),
+                           shape=tf.TensorShape(shape),
+                           shared_name=name,
+                           name=name,
+                           **attrs)
 
 
 def _reference_variables():
@@ -72,11 +93,14 @@ def _reference_variables():
         p.step(init.outputs[0])
         p.step([v, initialized.outputs[0]])
         p.record()
-        p = Program(op, "shared_name", exact=True, note="two nodes with one shared name are one variable")
+        p = Program(op,
+                    "shared_name",
+                    exact=True,
+                    note="two nodes with one shared name are one variable")
         with p:
             a, b = reference("float32", [2], "a", op), reference("float32", [2], "b", op)
             for v in (a, b):
-                v.op._set_attr("shared_name", harness._attr(_def("string"), "one"))
+                v.op._set_attr("shared_name", running.attr_value(_def("string"), "one"))
             init = ref_op("Assign", a, array([1, 2], "float32"))
         p.step(target=init)
         p.step(b)
@@ -113,12 +137,16 @@ def _reference_variables():
         v = reference("float32", [2])
         init = ref_op("Assign", v, array([1, 2], "float32"))
         bad = ref_op("Assign", v, tf.compat.v1.placeholder(tf.float32, name="x"))
-        free = ref_op("Assign", v, tf.compat.v1.placeholder(tf.float32, name="y"), validate_shape=False)
+        free = ref_op("Assign",
+                      v,
+                      tf.compat.v1.placeholder(tf.float32, name="y"),
+                      validate_shape=False)
         x, y = p.graph.get_tensor_by_name("x:0"), p.graph.get_tensor_by_name("y:0")
     p.step(target=init)
     p.step(bad.outputs[0], {x: [1, 2, 3]}, error=True, note="another shape than the variable's")
     p.step(v, note="unchanged")
-    p.step(free.outputs[0], {y: [[1, 2, 3]]}, note="with validate_shape=false the variable takes any shape")
+    p.step(free.outputs[0], {y: [[1, 2, 3]]},
+           note="with validate_shape=false the variable takes any shape")
     p.step(v)
     p.record()
     for op in ("AssignAdd", "AssignSub"):
@@ -169,8 +197,16 @@ def _reference_scatter():
         p.step(target=init)
         p.step(out.outputs[0], {i: array(2, "int64"), u: [10, 20]}, note="a scalar index")
         p.step(out.outputs[0], {i: [[1], [0]], u: [[[1, 2]], [[3, 4]]]}, note="a matrix of indices")
-        p.step(out.outputs[0], {i: [1, 0], u: array(7, "float32")}, note="a scalar update goes to all")
-        p.step(out.outputs[0], {i: array([], "int64"), u: np.zeros((0, 2), np.float32)}, note="nothing")
+        p.step(out.outputs[0], {
+            i: [1, 0],
+            u: array(7, "float32")
+        },
+               note="a scalar update goes to all")
+        p.step(out.outputs[0], {
+            i: array([], "int64"),
+            u: np.zeros((0, 2), np.float32)
+        },
+               note="nothing")
         p.step(out.outputs[0], {i: [0, 4], u: [[1, 2], [3, 4]]}, error=True, note="index too large")
         p.step(out.outputs[0], {i: [-1], u: [[1, 2]]}, error=True, note="index negative")
         p.step(out.outputs[0], {i: [0, 1], u: [[1, 2]]}, error=True, note="too few updates")
@@ -179,8 +215,8 @@ def _reference_scatter():
 
 
 def _resource_variables():
-    for op, t, low in (("VarHandleOp", "float32", -3), ("ReadVariableOp", "int32", -3), ("VarIsInitializedOp", "float64", -3),
-                       ("DestroyResourceOp", "float32", -3)):
+    for op, t, low in (("VarHandleOp", "float32", -3), ("ReadVariableOp", "int32", -3),
+                       ("VarIsInitializedOp", "float64", -3), ("DestroyResourceOp", "float32", -3)):
         p = Program(op, "life_of_a_variable", exact=True)
         with p:
             h = handle(t, [2, 3])
@@ -203,15 +239,23 @@ def _resource_variables():
         p = Program("ReadVariableOp", t, exact=True)
         with p:
             h = handle(t, [2])
-            assign = raw.AssignVariableOp(resource=h, value=const(data("ReadVariableOp", t, (2,), t)))
+            assign = raw.AssignVariableOp(resource=h,
+                                          value=const(data("ReadVariableOp", t, (2,), t)))
             value = raw.ReadVariableOp(resource=h, dtype=tf.as_dtype(t))
         p.step(target=assign)
         p.step(value)
         p.record()
     p = Program("VarHandleOp", "shared_name_and_container", exact=True)
     with p:
-        a, b = handle("float32", [2], "one"), raw.VarHandleOp(dtype=tf.float32, shape=[2], shared_name="one", name="b")
-        c = raw.VarHandleOp(dtype=tf.float32, shape=[2], shared_name="one", container="elsewhere", name="c")
+        a, b = handle("float32", [2], "one"), raw.VarHandleOp(dtype=tf.float32,
+                                                              shape=[2],
+                                                              shared_name="one",
+                                                              name="b")
+        c = raw.VarHandleOp(dtype=tf.float32,
+                            shape=[2],
+                            shared_name="one",
+                            container="elsewhere",
+                            name="c")
         assign = raw.AssignVariableOp(resource=a, value=array([1, 2], "float32"))
         rb, rc = (raw.ReadVariableOp(resource=r, dtype=tf.float32) for r in (b, c))
     p.step(target=assign)
@@ -244,7 +288,8 @@ def _resource_variables():
         p = Program("AssignVariableOp", t, exact=True)
         with p:
             h = handle(t, [2, 3])
-            assign = raw.AssignVariableOp(resource=h, value=const(data("AssignVariableOp", t, (2, 3), t)))
+            assign = raw.AssignVariableOp(resource=h,
+                                          value=const(data("AssignVariableOp", t, (2, 3), t)))
             value = raw.ReadVariableOp(resource=h, dtype=tf.as_dtype(t))
         p.step(target=assign)
         p.step(value)
@@ -310,7 +355,9 @@ def _resource_scatter():
                 h = handle(t, [4, 2])
                 assign = raw.AssignVariableOp(resource=h, value=const(data(op, t, (4, 2), t)))
                 index = array([3, 0, 3] if op != "ResourceScatterUpdate" else [3, 0, 1], "int32")
-                change = getattr(raw, op)(resource=h, indices=index, updates=const(data(op, t + "u", (3, 2), t)))
+                change = getattr(raw, op)(resource=h,
+                                          indices=index,
+                                          updates=const(data(op, t + "u", (3, 2), t)))
                 value = raw.ReadVariableOp(resource=h, dtype=tf.as_dtype(t))
             p.step(target=assign)
             p.step(target=change)
@@ -320,20 +367,28 @@ def _resource_scatter():
         with p:
             h = handle("float32", [4, 2])
             i, u = v1.placeholder(tf.int64, name="i"), v1.placeholder(tf.float32, name="u")
-            assign = raw.AssignVariableOp(resource=h, value=array(np.arange(8).reshape(4, 2), "float32"))
+            assign = raw.AssignVariableOp(resource=h,
+                                          value=array(np.arange(8).reshape(4, 2), "float32"))
             change = getattr(raw, op)(resource=h, indices=i, updates=u)
             value = raw.ReadVariableOp(resource=h, dtype=tf.float32)
 
         def both(feed, **kwargs):
             p.step(target=change, feed=feed, **kwargs)
             p.step(value)
+
         p.step(target=change, feed={i: [0], u: [[1, 2]]}, error=True, note="not initialized")
         p.step(target=assign)
         both({i: array(2, "int64"), u: [10, 20]}, note="a scalar index")
         both({i: [[1], [0]], u: [[[1, 2]], [[3, 4]]]}, note="a matrix of indices")
         both({i: [1, 0], u: array(7, "float32")}, note="a scalar update goes to all")
         both({i: array([], "int64"), u: np.zeros((0, 2), np.float32)}, note="nothing")
-        p.step(target=change, feed={i: [0, 4], u: [[1, 2], [3, 4]]}, error=True, note="index too large")
+        p.step(target=change,
+               feed={
+                   i: [0, 4],
+                   u: [[1, 2], [3, 4]]
+               },
+               error=True,
+               note="index too large")
         p.step(target=change, feed={i: [-1], u: [[1, 2]]}, error=True, note="index negative")
         p.step(target=change, feed={i: [0, 1], u: [[1, 2]]}, error=True, note="too few updates")
         p.record()
@@ -343,7 +398,9 @@ def _resource_scatter():
         with p:
             h = handle(t, [4, 2])
             assign = raw.AssignVariableOp(resource=h, value=const(data(op, t, (4, 2), t)))
-            out = raw.ResourceGather(resource=h, indices=array([[3, 0], [3, 1]], "int32"), dtype=tf.as_dtype(t))
+            out = raw.ResourceGather(resource=h,
+                                     indices=array([[3, 0], [3, 1]], "int32"),
+                                     dtype=tf.as_dtype(t))
         p.step(target=assign)
         p.step(out)
         p.record()
@@ -351,7 +408,8 @@ def _resource_scatter():
     with p:
         h = handle("float32", [4, 2])
         i = v1.placeholder(tf.int64, name="i")
-        assign = raw.AssignVariableOp(resource=h, value=array(np.arange(8).reshape(4, 2), "float32"))
+        assign = raw.AssignVariableOp(resource=h,
+                                      value=array(np.arange(8).reshape(4, 2), "float32"))
         out = raw.ResourceGather(resource=h, indices=i, dtype=tf.float32)
         batched = raw.ResourceGather(resource=h, indices=i, dtype=tf.float32, batch_dims=1)
     p.step(out, {i: [0]}, error=True, note="not initialized")

@@ -3,35 +3,78 @@
 import numpy as np
 
 from . import optable, values
-from .harness import array, case, rng
+from .base import array
+from .harness import case, rng
 
 # Op -> range of ordinary values.
 _ANY = (-3.0, 3.0)
 _POSITIVE = (0.1, 5.0)
 RANGES = {
-    "Abs": _ANY, "Ceil": _ANY, "Cos": (-7, 7), "Erf": _ANY, "Exp": _ANY, "Expm1": _ANY,
-    "Floor": _ANY, "Inv": _POSITIVE, "Reciprocal": _POSITIVE, "IsFinite": _ANY, "IsInf": _ANY,
-    "IsNan": _ANY, "Log": _POSITIVE, "Log1p": (-0.9, 5), "Neg": _ANY, "Rint": _ANY,
-    "Round": _ANY, "Rsqrt": _POSITIVE, "Sigmoid": (-8, 8), "Sign": _ANY, "Sin": (-7, 7),
-    "Sqrt": _POSITIVE, "Square": _ANY, "Tan": (-1.3, 1.3), "Tanh": _ANY, "Elu": _ANY,
-    "Relu": _ANY, "Relu6": (-2, 9), "LeakyRelu": _ANY, "Selu": _ANY, "Softplus": (-20, 20),
-    "Softsign": _ANY, "ZerosLike": _ANY, "OnesLike": _ANY, "Conj": _ANY, "Identity": _ANY,
-    "StopGradient": _ANY, "PreventGradient": _ANY,
+    "Abs": _ANY,
+    "Ceil": _ANY,
+    "Cos": (-7, 7),
+    "Erf": _ANY,
+    "Exp": _ANY,
+    "Expm1": _ANY,
+    "Floor": _ANY,
+    "Inv": _POSITIVE,
+    "Reciprocal": _POSITIVE,
+    "IsFinite": _ANY,
+    "IsInf": _ANY,
+    "IsNan": _ANY,
+    "Log": _POSITIVE,
+    "Log1p": (-0.9, 5),
+    "Neg": _ANY,
+    "Rint": _ANY,
+    "Round": _ANY,
+    "Rsqrt": _POSITIVE,
+    "Sigmoid": (-8, 8),
+    "Sign": _ANY,
+    "Sin": (-7, 7),
+    "Sqrt": _POSITIVE,
+    "Square": _ANY,
+    "Tan": (-1.3, 1.3),
+    "Tanh": _ANY,
+    "Elu": _ANY,
+    "Relu": _ANY,
+    "Relu6": (-2, 9),
+    "LeakyRelu": _ANY,
+    "Selu": _ANY,
+    "Softplus": (-20, 20),
+    "Softsign": _ANY,
+    "ZerosLike": _ANY,
+    "OnesLike": _ANY,
+    "Conj": _ANY,
+    "Identity": _ANY,
+    "StopGradient": _ANY,
+    "PreventGradient": _ANY,
 }
-_EXACT = {"Abs", "Ceil", "Floor", "Neg", "Rint", "Round", "Sign", "Relu", "Relu6", "ZerosLike",
-          "OnesLike", "Conj", "Identity", "StopGradient", "PreventGradient"}
+_EXACT = {
+    "Abs", "Ceil", "Floor", "Neg", "Rint", "Round", "Sign", "Relu", "Relu6", "ZerosLike",
+    "OnesLike", "Conj", "Identity", "StopGradient", "PreventGradient"
+}
 _NOTES = {"Round": "halves go to the even neighbour", "Rint": "halves go to the even neighbour"}
 
 # y and the range of dy.
 GRADIENTS = {
-    "EluGrad": (-0.9, 3), "InvGrad": (0.2, 3), "ReciprocalGrad": (0.2, 3),
-    "LeakyReluGrad": (-3, 3), "Relu6Grad": (-2, 8), "ReluGrad": (-3, 3), "RsqrtGrad": (0.2, 2),
-    "SeluGrad": (-1.7, 3), "SigmoidGrad": (0.01, 0.99), "SoftplusGrad": (-5, 5),
-    "SoftsignGrad": (-3, 3), "SqrtGrad": (0.2, 3), "TanhGrad": (-0.99, 0.99),
+    "EluGrad": (-0.9, 3),
+    "InvGrad": (0.2, 3),
+    "ReciprocalGrad": (0.2, 3),
+    "LeakyReluGrad": (-3, 3),
+    "Relu6Grad": (-2, 8),
+    "ReluGrad": (-3, 3),
+    "RsqrtGrad": (0.2, 2),
+    "SeluGrad": (-1.7, 3),
+    "SigmoidGrad": (0.01, 0.99),
+    "SoftplusGrad": (-5, 5),
+    "SoftsignGrad": (-3, 3),
+    "SqrtGrad": (0.2, 3),
+    "TanhGrad": (-0.99, 0.99),
 }
 # These take the incoming gradient first.
-_GRADIENT_FIRST = {"EluGrad", "LeakyReluGrad", "Relu6Grad", "ReluGrad", "SeluGrad",
-                   "SoftplusGrad", "SoftsignGrad"}
+_GRADIENT_FIRST = {
+    "EluGrad", "LeakyReluGrad", "Relu6Grad", "ReluGrad", "SeluGrad", "SoftplusGrad", "SoftsignGrad"
+}
 # Of the others, those whose kernels compare the shapes.
 _CHECKED = {"InvGrad", "ReciprocalGrad", "RsqrtGrad", "SigmoidGrad", "SqrtGrad", "TanhGrad"}
 
@@ -71,8 +114,12 @@ def _gradients():
                 case(op, t + "/edges", *edge, note=note)
         case(op, "scalar", *pair(array(0.5, "float32"), array(2.0, "float32")))
         if op in _GRADIENT_FIRST or op in _CHECKED:
-            case(op, "error/shapes", array([1.0, 2.0], "float32"),
-                 array([1.0, 2.0, 3.0], "float32"), error=True, fragments=["[2]", "[3]"])
+            case(op,
+                 "error/shapes",
+                 array([1.0, 2.0], "float32"),
+                 array([1.0, 2.0, 3.0], "float32"),
+                 error=True,
+                 fragments=["[2]", "[3]"])
     for op in ("LeakyRelu", "LeakyReluGrad"):
         x = values.ordinary(rng(op, "alpha"), (9,), "float32")
         inputs = (x,) if op == "LeakyRelu" else (np.ones_like(x), x)

@@ -2,10 +2,12 @@
 
 import numpy as np
 
-from . import harness, optable
+from . import base, harness, optable, running
 
-SPECIAL_FLOATS = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5,
-                  6.0, 10.0, -10.0, 100.0, -100.0]
+SPECIAL_FLOATS = [
+    np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 6.0, 10.0, -10.0,
+    100.0, -100.0
+]
 
 
 def integer_range(dtype):
@@ -30,8 +32,8 @@ def ordinary(rng, shape, dtype, low=-3.0, high=3.0):
         return np.asarray(rng.randint(int(np.ceil(low)), int(high) + 1, shape)).astype(dtype)
     if dtype in optable.COMPLEX:
         a = rng.uniform(low, high, shape) + 1j * rng.uniform(low, high, shape)
-        return harness.array(np.round(a, 3), dtype)
-    return harness.array(np.round(rng.uniform(low, high, shape), 3), dtype)
+        return base.array(np.round(a, 3), dtype)
+    return base.array(np.round(rng.uniform(low, high, shape), 3), dtype)
 
 
 def special(dtype):
@@ -39,7 +41,7 @@ def special(dtype):
     if dtype == "bool":
         return np.array([True, False])
     if dtype == "string":
-        return harness.array([b"", b"a", b"\x00\xff"], dtype)
+        return base.array([b"", b"a", b"\x00\xff"], dtype)
     if dtype in optable.INTS:
         low, high = integer_range(dtype)
         values = [low, low + 1, 0, 1, 2, 3, 7, high - 1, high]
@@ -47,9 +49,9 @@ def special(dtype):
             values += [-1, -2, -7]
         return np.array(values, dtype=dtype)
     if dtype in optable.COMPLEX:
-        return harness.array([0, 1, -1, 1j, -1j, 1 + 1j, -2 + 3j, 0.5 - 4j], dtype)
+        return base.array([0, 1, -1, 1j, -1j, 1 + 1j, -2 + 3j, 0.5 - 4j], dtype)
     top = {"float16": 60000.0, "bfloat16": 3e38, "float32": 3e38, "float64": 1e308}[dtype]
-    return harness.array(SPECIAL_FLOATS + [top, -top, 1.0 / (top / 8)], dtype)
+    return base.array(SPECIAL_FLOATS + [top, -top, 1.0 / (top / 8)], dtype)
 
 
 def same(a, b, dtype):
@@ -58,8 +60,12 @@ def same(a, b, dtype):
         return bool(np.all(a == b))
     wide = np.complex128 if np.iscomplexobj(a) else np.float64
     with np.errstate(all="ignore"):
-        return bool(np.allclose(a.astype(wide), b.astype(wide), equal_nan=True,
-                                rtol=harness.RTOL.get(dtype, 0), atol=harness.ATOL.get(dtype, 0)))
+        return bool(
+            np.allclose(a.astype(wide),
+                        b.astype(wide),
+                        equal_nan=True,
+                        rtol=harness.RTOL.get(dtype, 0),
+                        atol=harness.ATOL.get(dtype, 0)))
 
 
 def settled(op, vectors, dtype, **attrs):
@@ -69,9 +75,11 @@ def settled(op, vectors, dtype, **attrs):
     values): such an answer says nothing. Each element is run alone and in the whole vector,
     once as given and once reversed.
     """
+
     def run(arrays):
-        node, flat = harness.node_def(op, arrays, attrs)
-        return harness.run_node(node, flat)[0]
+        node, flat = running.node_def(op, arrays, attrs)
+        return running.run_node(node, flat)[0]
+
     n = len(vectors[0])
     try:
         whole = run(vectors)
@@ -81,9 +89,9 @@ def settled(op, vectors, dtype, **attrs):
             alone = run([v[i:i + 1] for v in vectors])
             if same(alone, whole[i:i + 1], dtype) and same(alone, backwards[i:i + 1], dtype):
                 keep.append(i)
-    except harness.Failed:
+    except running.Failed:
         return vectors, ""
     if len(keep) == n:
         return vectors, ""
-    return [v[keep] for v in vectors], (
-        "without the values for which TensorFlow's vector and scalar code differ")
+    return [v[keep] for v in vectors
+           ], ("without the values for which TensorFlow's vector and scalar code differ")
