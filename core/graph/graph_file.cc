@@ -1,0 +1,74 @@
+#include "core/graph/graph_file.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/status.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/text_format.h"
+#include "proto/graph.pb.h"
+
+namespace tandem {
+namespace {
+
+// Function values in attributes are the only messages that nest without end.
+constexpr int kMaxTextDepth = 100;
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+                                                             &std::fclose);
+  if (file == nullptr) return absl::ErrnoToStatus(errno, "cannot be opened");
+  std::string contents;
+  char buffer[1 << 16];
+  size_t size;
+  while ((size = std::fread(buffer, 1, sizeof(buffer), file.get())) > 0) {
+    contents.append(buffer, size);
+  }
+  if (std::ferror(file.get())) return absl::ErrnoToStatus(errno, "cannot be read");
+  return contents;
+}
+
+// Text has no control characters but these, and the binary form of a node always has others: the
+// tag of its op is 0x12.
+bool IsText(const std::string& contents) {
+  return absl::c_all_of(contents, [](char c) {
+    return static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\r' || c == '\t';
+  });
+}
+
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, google::protobuf::io::ColumnNumber column,
+                const std::string& message) override {
+    if (text_.empty())
+      text_ = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
+
+absl::Status ReadGraphFile(const std::string& path, tensorflow::GraphDef* def) {
+  const std::string context = absl::StrCat("graph file '", path, "'");
+  const absl::StatusOr<std::string> contents = ReadFile(path);
+  if (!contents.ok()) return WithContext(contents.status(), context);
+  if (!IsText(*contents)) {
+    if (def->ParseFromString(*contents)) return absl::OkStatus();
+    return errors::InvalidArgument(context, ": its ", contents->size(),
+                                   " bytes are no GraphDef, neither in binary nor in text form");
+  }
+  FirstError error;
+  google::protobuf::TextFormat::Parser parser;
+  parser.SetRecursionLimit(kMaxTextDepth);
+  parser.RecordErrorsTo(&error);
+  if (parser.ParseFromString(*contents, def)) return absl::OkStatus();
+  return errors::InvalidArgument(context, ": ", error.text(), "; a GraphDef as text is expected");
+}
+
+}  // namespace tandem
