@@ -121,6 +121,14 @@ void Graph::RemoveNode(Node* node) {
   nodes_[static_cast<size_t>(node->id_)].reset();
 }
 
+void Graph::RemoveNodes(absl::Span<Node* const> nodes) {
+  for (Node* node : nodes) {
+    for (int i = 0; i < node->num_inputs(); ++i) Disconnect(node, i);
+    while (!node->control_inputs_.empty()) RemoveControlEdge(node->control_inputs_.back(), node);
+  }
+  for (Node* node : nodes) RemoveNode(node);
+}
+
 void Graph::Connect(Node* node, int i, Output source) {
   node->inputs_[static_cast<size_t>(i)] = source;
   source.node->consumers_.push_back(Consumer{node, i, source.index});

@@ -146,6 +146,9 @@ class Graph {
   absl::StatusOr<Node*> AddNode(NodeSpec spec);
   // Removes the node and all edges into it. REQUIRES: nobody consumes its outputs.
   void RemoveNode(Node* node);
+  // Removes a set of nodes and all edges into them, cycles among them included. REQUIRES: nobody outside
+  // the set consumes their outputs.
+  void RemoveNodes(absl::Span<Node* const> nodes);
 
   // Replaces input `i`, or connects one that was left out. InvalidArgument when the types differ.
   absl::Status SetInput(Node* node, int i, Output source);

@@ -31,7 +31,7 @@ CancellationManager::Token CancellationManager::NewToken() {
 
 bool CancellationManager::Register(Token token, Callback callback) {
   MutexLock lock(mu_);
-  if (cancelling_) return false;
+  if (IsCancelled()) return false;
   callbacks_.emplace(token, std::move(callback));
   return true;
 }
@@ -50,9 +50,9 @@ bool CancellationManager::TryDeregister(Token token) {
 
 void CancellationManager::Cancel(absl::Status reason) {
   MutexLock lock(mu_);
-  if (cancelling_) return;
-  cancelling_ = true;
+  if (IsCancelled()) return;
   reason_ = reason.ok() ? absl::CancelledError("cancelled") : std::move(reason);
+  cancelled_.store(true, std::memory_order_release);
   running_thread_ = ThisThread();
   while (!callbacks_.empty()) {
     auto first = callbacks_.extract(callbacks_.begin());
@@ -64,11 +64,6 @@ void CancellationManager::Cancel(absl::Status reason) {
     running_ = 0;
     callbacks_ended_.NotifyAll();
   }
-}
-
-bool CancellationManager::IsCancelled() const {
-  MutexLock lock(mu_);
-  return cancelling_;
 }
 
 absl::Status CancellationManager::status() const {

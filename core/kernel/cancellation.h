@@ -2,6 +2,7 @@
 #ifndef TANDEM_CORE_KERNEL_CANCELLATION_H_
 #define TANDEM_CORE_KERNEL_CANCELLATION_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -42,14 +43,15 @@ class CancellationManager {
 
   // Cancels with a reason (not OK). Only the first call counts; it returns after all callbacks have.
   void Cancel(absl::Status reason);
-  bool IsCancelled() const;
+  // Costs a load: executors ask before every node.
+  bool IsCancelled() const { return cancelled_.load(std::memory_order_acquire); }
   // OK as long as nobody cancelled.
   absl::Status status() const;
 
  private:
   mutable Mutex mu_;
   CondVar callbacks_ended_;
-  bool cancelling_ ABSL_GUARDED_BY(mu_) = false;
+  std::atomic<bool> cancelled_{false};  // Set under mu_, with reason_.
   // The callback that runs right now, and on which thread (a callback may deregister itself).
   Token running_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t running_thread_ ABSL_GUARDED_BY(mu_) = 0;

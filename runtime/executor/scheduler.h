@@ -1,0 +1,112 @@
+// Who runs the ready nodes of a step, and where.
+//
+// A step is driven by threads that each own a Worker: a queue of ready tasks that only this thread
+// touches. The thread that called Session::Run is the first; it runs everything that becomes ready,
+// without a hand-over, and waits only when nothing is ready. When it has more expensive work at hand
+// than it can do at once and a core is idle, it puts some on the shared queue and wakes a helper from
+// the executor pool. A hand-over to a sleeping thread costs 50 to 200 µs on virtual machines, so
+// only nodes known to take longer are worth one.
+//
+// Functions that a step calls run on the same scheduler: a call adds tasks, it does not nest on the
+// stack. Completions of asynchronous kernels arrive from any thread; they add tasks too.
+//
+// Threads hold a run token while they run tasks (runtime/threads/run_tokens.h). One thread and one
+// token are enough for everything.
+#ifndef TANDEM_RUNTIME_EXECUTOR_SCHEDULER_H_
+#define TANDEM_RUNTIME_EXECUTOR_SCHEDULER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "core/base/mutex.h"
+#include "core/base/ref_counted.h"
+
+namespace tandem {
+
+class StepRun;
+struct Iteration;
+
+// A node that is ready to run, or to pass deadness on.
+struct Task {
+  StepRun* run = nullptr;
+  Iteration* iteration = nullptr;  // Null in plans without frames.
+  int32_t node = 0;
+  int32_t merge_input = 0;  // For a Merge: which input came.
+  bool is_dead = false;
+};
+
+class StepScheduler;
+
+// The tasks that one thread has at hand, first in first out. Lives on that thread's stack.
+class Worker {
+ public:
+  explicit Worker(StepScheduler* scheduler);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // The worker of the calling thread, or null.
+  static Worker* Current();
+
+  StepScheduler* scheduler() const { return scheduler_; }
+  bool empty() const { return head_ == tasks_.size(); }
+  void Push(const Task& task) { tasks_.push_back(task); }
+  Task Pop() {
+    const Task task = tasks_[head_++];
+    if (head_ == tasks_.size()) {
+      tasks_.clear();
+      head_ = 0;
+    }
+    return task;
+  }
+
+ private:
+  StepScheduler* const scheduler_;
+  Worker* const outer_;  // A kernel may run a step of its own on this thread.
+  std::vector<Task> tasks_;
+  size_t head_ = 0;
+
+  friend class StepScheduler;
+};
+
+// One step's threads. Shared by the step's caller, its helpers and its pending completions; reference
+// counted because a completion may be the last to let go.
+class StepScheduler : public RefCounted {
+ public:
+  // Adds a ready task. On a thread that drives this step it joins the thread's queue; from elsewhere
+  // it wakes the driver, or a helper when there is no driver. `nanoseconds` is what it is expected to
+  // take: where it is worth it, an idle core is given the task.
+  void Submit(const Task& task, int64_t nanoseconds = 0);
+
+  // Drives the step on the calling thread until Finish, or until `deadline`; then returns false, and
+  // may be called again. At most one thread drives.
+  bool DriveUntilFinished(absl::Time deadline);
+  // Ends DriveUntilFinished. The last thing that a step does with its scheduler.
+  void Finish();
+  // Makes it ready for another step, after DriveUntilFinished returned true. Helpers of the last step
+  // that have not gone to sleep yet may join the next one.
+  void Reset();
+
+ private:
+  // Runs tasks at hand, then shared ones, until there are none, or until `deadline`: then returns
+  // false, and the tasks at hand are shared.
+  bool Drain(Worker& worker, absl::Time deadline);
+  bool TakeShared(Task* task);
+  void WakeHelperLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void RunHelper();
+
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<Task> shared_ ABSL_GUARDED_BY(mu_);
+  int helpers_ ABSL_GUARDED_BY(mu_) = 0;     // Scheduled or running.
+  bool has_driver_ ABSL_GUARDED_BY(mu_) = false;
+  bool driver_waits_ ABSL_GUARDED_BY(mu_) = false;
+  bool finished_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace tandem
+
+#endif  // TANDEM_RUNTIME_EXECUTOR_SCHEDULER_H_

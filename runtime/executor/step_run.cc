@@ -1,0 +1,159 @@
+#include "runtime/executor/step_run.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/status.h"
+#include "runtime/executor/flat_run.h"
+#include "runtime/executor/frame_run.h"
+#include "runtime/threads/inner_loop.h"
+
+namespace tandem {
+
+std::unique_ptr<StepRun> NewStepRun(const Plan& plan) {
+  if (plan.frames != nullptr) return std::make_unique<FrameRun>(plan);
+  return std::make_unique<FlatRun>(plan);
+}
+
+void StepRun::Fail(int32_t node, const absl::Status& status) {
+  absl::Status error = status;
+  // Errors of functions name their own node already; the innermost is the one of interest.
+  // Python clients look for the pattern to attach their op to the error.
+  if (node >= 0 && !absl::StrContains(status.message(), "[[{{node ")) {
+    const size_t i = static_cast<size_t>(node);
+    error = absl::Status(
+        status.code(),
+        absl::StrCat(status.message(), " [[{{node ", plan_.names[i], "}}]] (", plan_.ops[i], " on ",
+                     plan_.nodes[i].device->name(), ")"));
+    status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+      error.SetPayload(url, payload);
+    });
+  }
+  {
+    MutexLock lock(mu_);
+    if (!error_.ok()) return;
+    error_ = error;
+    failed_.store(true, std::memory_order_release);
+  }
+  environment_->context.cancellation->Cancel(error);
+}
+
+absl::Status StepRun::TakeError() {
+  MutexLock lock(mu_);
+  failed_.store(false, std::memory_order_relaxed);
+  return std::exchange(error_, absl::OkStatus());
+}
+
+absl::Status StepRun::Dereference(const PlanNode& node, Slot* slots, Slot* dereferenced,
+                                  Slot** pointers) const {
+  for (int32_t i = 0; i < node.num_inputs; ++i) {
+    const PlanInput& input = plan_.inputs[static_cast<size_t>(node.first_input + i)];
+    Slot& source = slots[input.slot];
+    pointers[i] = &source;
+    // A reference where a value is wanted; a Merge may also have let a value through.
+    if (input.dereference == PlanInput::kNoDereference ||
+        source.state != Slot::State::kReference) {
+      continue;
+    }
+    Slot& target = dereferenced[input.dereference];
+    TANDEM_ASSIGN_OR_RETURN(target.value, source.reference->Read("(by reference)"));
+    target.state = Slot::State::kValue;
+    target.uses.store(2, std::memory_order_relaxed);  // The variable keeps it: not to be taken.
+    pointers[i] = &target;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> StepRun::TakeResult(Slot& slot) {
+  switch (slot.state) {
+    case Slot::State::kValue:
+      if (slot.uses.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        slot.state = Slot::State::kEmpty;
+        return std::move(slot.value);
+      }
+      return slot.value;
+    case Slot::State::kReference: {
+      absl::StatusOr<Tensor> value = slot.reference->Read("(fetched)");
+      if (slot.uses.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        slot.reference.reset();
+        slot.state = Slot::State::kEmpty;
+      }
+      return value;
+    }
+    case Slot::State::kDead:
+      return errors::InvalidArgument(
+          "lies on a branch that was not taken, so that it has no value");
+    case Slot::State::kEmpty:
+      break;
+  }
+  return errors::Internal("was not computed");
+}
+
+void StepRun::Measure(const Invocation& invocation) {
+  const int64_t now = MonotonicNanoseconds();
+  const size_t i = static_cast<size_t>(invocation.task.node);
+  const PlanNode& node = plan_.nodes[i];
+  if (environment_->tracer != nullptr) {
+    environment_->tracer->Record(plan_.names[i], plan_.ops[i], node.device->name(),
+                                 invocation.started, now);
+  }
+  const int64_t took =
+      std::min<int64_t>(now - invocation.started, std::numeric_limits<int32_t>::max());
+  std::atomic<int32_t>& cost = plan_.costs[i];
+  const int32_t before = cost.load(std::memory_order_relaxed);
+  // A mean over the last few runs; 1 at least, since 0 means that nothing is known.
+  const int64_t mean = before == 0 ? took : (int64_t{3} * before + took) / 4;
+  cost.store(static_cast<int32_t>(std::max<int64_t>(mean, 1)), std::memory_order_relaxed);
+}
+
+std::string StepRun::Describe(const Invocation& invocation) const {
+  const size_t i = static_cast<size_t>(invocation.task.node);
+  return absl::StrCat(plan_.names[i], " (", plan_.ops[i], ")");
+}
+
+bool StepRun::Invoke(Invocation& invocation, absl::Status* status) {
+  const PlanNode& node = plan_.nodes[static_cast<size_t>(invocation.task.node)];
+  invocation.started =
+      environment_->tracer != nullptr || !node.is_cheap ? MonotonicNanoseconds() : 0;
+  if (node.kind != PlanNode::Kind::kSync) invocation.waits.store(true, std::memory_order_relaxed);
+  switch (node.kind) {
+    case PlanNode::Kind::kSync: {
+      const ScopedInnerParallelism threads(plan_.inner_parallelism);
+      *status = node.kernel->Compute(invocation.context);
+      if (invocation.started != 0) Measure(invocation);
+      return true;
+    }
+    case PlanNode::Kind::kAsync: {
+      const ScopedInnerParallelism threads(plan_.inner_parallelism);
+      node.async->Start(invocation.context, [&invocation](absl::Status result) {
+        invocation.run->OnDone(invocation, std::move(result));
+      });
+      return false;
+    }
+    case PlanNode::Kind::kQueued:
+      node.device->Enqueue(*node.kernel, invocation.context, [&invocation](absl::Status result) {
+        invocation.run->OnDone(invocation, std::move(result));
+      });
+      return false;
+    case PlanNode::Kind::kCopyToDevice:
+    case PlanNode::Kind::kCopyToHost: {
+      auto copied = [&invocation](absl::StatusOr<Tensor> copy) {
+        if (copy.ok()) invocation.context.SetOutput(0, *std::move(copy));
+        invocation.run->OnDone(invocation, copy.status());
+      };
+      if (node.kind == PlanNode::Kind::kCopyToDevice) {
+        node.device->CopyToDevice(invocation.context.input(0), std::move(copied));
+      } else {
+        node.device->CopyToHost(invocation.context.input(0), std::move(copied));
+      }
+      return false;
+    }
+  }
+  *status = errors::Internal("a node of unknown kind");
+  return true;
+}
+
+}  // namespace tandem

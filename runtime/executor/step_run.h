@@ -1,0 +1,99 @@
+// StepRun: one run of one plan. A step is the run of its session's plan and, on the same scheduler,
+// the runs of the functions that it calls.
+#ifndef TANDEM_RUNTIME_EXECUTOR_STEP_RUN_H_
+#define TANDEM_RUNTIME_EXECUTOR_STEP_RUN_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/mutex.h"
+#include "core/kernel/kernel.h"
+#include "runtime/executor/plan.h"
+#include "runtime/executor/scheduler.h"
+#include "runtime/executor/trace.h"
+
+namespace tandem {
+
+// What is shared by the runs of one step.
+struct StepEnvironment {
+  StepContext context;
+  RefPtr<StepScheduler> scheduler;
+  StepTracer* tracer = nullptr;  // Null when the step is not traced.
+};
+
+class StepRun {
+ public:
+  using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
+
+  virtual ~StepRun() = default;
+
+  // Begins the run; `done` is called once with the results, after the last node has ended, outside
+  // locks. The run may be deleted or started again from within `done`. `environment` lives until then.
+  // REQUIRES: as many args as the plan has, of the right types; no run is going on.
+  virtual void Start(const StepEnvironment* environment, std::vector<Tensor> args, Done done) = 0;
+
+  // Runs one ready task; called by the scheduler's threads.
+  virtual void Execute(const Task& task) = 0;
+
+  // The nodes that have been started and wait for something, for the message of a step that does not
+  // end: "node (op)". May be called from any thread while the run goes on.
+  virtual std::vector<std::string> Waiting() const = 0;
+
+  const Plan& plan() const { return plan_; }
+
+ protected:
+  explicit StepRun(const Plan& plan) : plan_(plan) {}
+
+  // Makes the first error of the run stick and cancels the step.
+  void Fail(int32_t node, const absl::Status& status);
+  bool failed() const { return failed_.load(std::memory_order_relaxed); }
+  absl::Status TakeError();
+
+  // The part of running a node that both kinds of runs share. `finish` is called with the kernel's
+  // status: before RunKernel returns for synchronous kernels, at any time for others.
+  struct Invocation {
+    StepRun* run = nullptr;
+    Task task;
+    KernelContext context;
+    int64_t started = 0;  // For traces and costs, in nanoseconds; 0: not measured.
+    std::atomic<bool> waits{false};  // An asynchronous kernel that has not ended.
+  };
+  // Runs the node's kernel or copy. Asynchronous kinds call OnDone(invocation, status).
+  // Returns true when the node ended at once, with its status.
+  bool Invoke(Invocation& invocation, absl::Status* status);
+  // Called by asynchronous invocations when they end, on any thread.
+  virtual void OnDone(Invocation& invocation, absl::Status status) = 0;
+
+  // Replaces references by their values where the kernel wants values. `slots` are those that the
+  // plan's inputs count in, `dereferenced` the extra ones.
+  absl::Status Dereference(const PlanNode& node, Slot* slots, Slot* dereferenced,
+                           Slot** pointers) const;
+  // The result behind a slot.
+  static absl::StatusOr<Tensor> TakeResult(Slot& slot);
+
+  void Measure(const Invocation& invocation);
+  std::string Describe(const Invocation& invocation) const;
+
+  const Plan& plan_;
+  const StepEnvironment* environment_ = nullptr;
+  Done done_;
+  // Tasks that are ready or running. The run ends when there are none.
+  std::atomic<int32_t> outstanding_{0};
+
+ private:
+  std::atomic<bool> failed_{false};
+  Mutex mu_;
+  absl::Status error_ ABSL_GUARDED_BY(mu_);
+};
+
+// A run state for the plan; it can be started again when a run has ended.
+std::unique_ptr<StepRun> NewStepRun(const Plan& plan);
+
+}  // namespace tandem
+
+#endif  // TANDEM_RUNTIME_EXECUTOR_STEP_RUN_H_

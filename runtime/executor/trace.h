@@ -1,0 +1,41 @@
+// StepTracer: collects when and where each node of a step ran, for RunMetadata and timelines.
+#ifndef TANDEM_RUNTIME_EXECUTOR_TRACE_H_
+#define TANDEM_RUNTIME_EXECUTOR_TRACE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "core/base/mutex.h"
+
+namespace tandem {
+
+// Threads: any.
+class StepTracer {
+ public:
+  struct Event {
+    std::string node;
+    std::string op;
+    std::string device;
+    int64_t start_nanoseconds;  // Of the monotonic clock.
+    int64_t end_nanoseconds;
+    uint64_t thread;  // A small number for each thread, in order of appearance.
+  };
+
+  void Record(absl::string_view node, absl::string_view op, absl::string_view device,
+              int64_t start_nanoseconds, int64_t end_nanoseconds);
+  // In order of their ends.
+  std::vector<Event> Take();
+
+ private:
+  Mutex mu_;
+  std::vector<Event> events_ ABSL_GUARDED_BY(mu_);
+};
+
+// Nanoseconds of the monotonic clock.
+int64_t MonotonicNanoseconds();
+
+}  // namespace tandem
+
+#endif  // TANDEM_RUNTIME_EXECUTOR_TRACE_H_
