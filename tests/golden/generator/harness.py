@@ -96,6 +96,9 @@ def case(op,
             if not error or (wrong and error != "type"):
                 problems.append("%s %s: %s" % (op, name, e))
                 return None
+            if code == 13:  # its word for what the caller did wrong
+                code = INVALID_ARGUMENT
+                note = (note + "; " if note else "") + "TensorFlow says Internal (13)"
         shapes = error and rejected_by_shapes(node, flat)
         if error and not code:
             if not shapes:

@@ -133,7 +133,7 @@ def _cumulative():
                      **attrs)
         case(op, "int64_axis", x, array(-1, "int64"))
         case(op, "empty", x[:, :0], array(1, "int32"))
-        case(op, "scalar", array(2, "float32"), array(0, "int32"), error=True)
+        case(op, "error/scalar", array(2, "float32"), array(0, "int32"), error=True)
         case(op, "nan", array([1, np.nan, 2, np.inf], "float32"), array(0, "int32"))
         case(op, "error/axis_too_large", x, array(3, "int32"), error=True, fragments=["3"])
         case(op, "error/axis_too_small", x, array(-4, "int32"), error=True, fragments=["-4"])
