@@ -42,19 +42,12 @@ def _thread_safety_impl(target, ctx):
         stamp = ctx.actions.declare_file(
             "_thread_safety/%s/%s.checked" % (ctx.label.name, source.basename),
         )
-        ctx.actions.run_shell(
+        ctx.actions.run(
+            executable = ctx.executable._check_locks,
             inputs = depset([source] + private_headers, transitive = [context.headers]),
             outputs = [stamp],
-            # Annotations can only matter where mutex.h arrives, which is quicker to find out
-            # by preprocessing than by parsing gRPC's and Eigen's headers.
-            command = """
-                source="$1"; stamp="$2"; shift 2
-                if clang++ "$@" -MM -MG "$source" | grep -q 'core/base/mutex\\.h'; then
-                  clang++ -fsyntax-only "$@" "$source" || exit 1
-                fi
-                touch "$stamp"
-            """,
             arguments = [source.path, stamp.path] + flags,
+            use_default_shell_env = True,
             mnemonic = "ThreadSafety",
             progress_message = "Checking the locks of " + source.short_path,
         )
@@ -63,5 +56,13 @@ def _thread_safety_impl(target, ctx):
 
 thread_safety = aspect(
     implementation = _thread_safety_impl,
+    attrs = {
+        "_check_locks": attr.label(
+            default = "//tools/build_defs:check_locks.sh",
+            allow_single_file = True,
+            executable = True,
+            cfg = "host",
+        ),
+    },
     doc = "Adds the output group thread_safety: one stamp for each checked source.",
 )
