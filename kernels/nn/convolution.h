@@ -1,0 +1,74 @@
+// Two-dimensional convolution of images, and its two derivatives: the arithmetic, without ops.
+//
+// Filters are [height, width, input channels / groups, output channels] (TensorFlow's HWIO); output
+// channels of group g see the input channels of group g. "Convolution" is correlation, as everywhere
+// in this field: filters are not flipped.
+//
+// float32 goes to oneDNN (convolution_onednn.cc), whose primitives are cached by geometry and number
+// of threads. Other types go to plain loops, which also are what tests compare oneDNN with
+// (convolution_direct.cc).
+//
+// Results   depend on values and geometry; in the derivatives, with several threads, also on how many
+//           there are, since oneDNN cuts sums over the batch by that number. The plain loops add in an
+//           order that does not depend on threads.
+// Threads   Any.
+#ifndef TANDEM_KERNELS_NN_CONVOLUTION_H_
+#define TANDEM_KERNELS_NN_CONVOLUTION_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "core/kernel/parallel.h"
+#include "kernels/nn/fused_activation.h"
+#include "kernels/nn/window.h"
+
+namespace tandem {
+
+struct Convolution {
+  DataFormat format = DataFormat::kNhwc;
+  int64_t batch = 0;
+  int64_t in_channels = 0;
+  int64_t out_channels = 0;
+  int64_t groups = 1;
+  WindowDim height;
+  WindowDim width;
+
+  int64_t InputElements() const { return batch * in_channels * height.input * width.input; }
+  int64_t OutputElements() const { return batch * out_channels * height.output * width.output; }
+  int64_t FilterElements() const {
+    return height.window * width.window * (in_channels / groups) * out_channels;
+  }
+};
+
+// oneDNN. `threads` is the calling thread's number of OpenMP threads, which a primitive is made for.
+// REQUIRES: neither input, output nor filter is empty.
+// Unimplemented: a geometry that oneDNN does not know. ResourceExhausted: no memory.
+
+// output = activation(convolution(input, filter) + bias), where `bias` may be null.
+absl::Status ConvolveFloat(const Convolution& conv, const float* input, const float* filter,
+                           const float* bias, const FusedActivation& activation, float* output,
+                           int threads);
+// The derivative with respect to the input.
+absl::Status ConvolveFloatToInput(const Convolution& conv, const float* filter,
+                                  const float* output_gradient, float* input_gradient,
+                                  int threads);
+// The derivative with respect to the filter.
+absl::Status ConvolveFloatToFilter(const Convolution& conv, const float* input,
+                                   const float* output_gradient, float* filter_gradient,
+                                   int threads);
+
+// Plain loops, for images in NHWC whatever conv.format says. T is float, double or int32_t (whose
+// overflow wraps around).
+template <typename T>
+void ConvolveDirect(const Convolution& conv, const T* input, const T* filter, T* output,
+                    ParallelRunner& parallel);
+template <typename T>
+void ConvolveDirectToInput(const Convolution& conv, const T* filter, const T* output_gradient,
+                           T* input_gradient, ParallelRunner& parallel);
+template <typename T>
+void ConvolveDirectToFilter(const Convolution& conv, const T* input, const T* output_gradient,
+                            T* filter_gradient, ParallelRunner& parallel);
+
+}  // namespace tandem
+
+#endif  // TANDEM_KERNELS_NN_CONVOLUTION_H_
