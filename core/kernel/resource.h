@@ -68,8 +68,12 @@ class Variable : public Resource {
 
   // Guards the value. Taken by kernels around a read or an update, never while they wait.
   Mutex& mu() ABSL_LOCK_RETURNED(mu_) { return mu_; }
-  // Not valid until the variable is initialized.
-  Tensor& value() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return value_; }
+  // Not valid until the variable is initialized. Whoever asks, a kernel on its device's queue or a
+  // thread of the host, gets the address that is meant for it.
+  Tensor& value() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    value_.Localize();
+    return value_;
+  }
 
   // FailedPrecondition when it holds no value yet. `name` is for the message.
   absl::StatusOr<Tensor> Read(absl::string_view name) {
@@ -78,7 +82,7 @@ class Variable : public Resource {
       return errors::FailedPrecondition("variable '", name,
                                         "' is read before it is initialized");
     }
-    return value_;
+    return value();
   }
 
   std::string DebugString() const override {

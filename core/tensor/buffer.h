@@ -22,6 +22,10 @@ class Buffer : public RefCounted {
   // The buffer whose memory this one shows: itself, unless it is a view of another one. Two tensors
   // share memory exactly when their roots are equal.
   virtual const Buffer* root() const { return this; }
+  // Some memory has two addresses: one for threads of its device, and another, which faults, for all
+  // others (runtime/device/sim). `address`, into this buffer by either of them, as the calling
+  // thread has to use it. Ordinary memory has one address. A view asks its root.
+  virtual void* Localize(void* address) const { return address; }
 
  protected:
   Buffer(void* data, size_t size) : data_(data), size_(size) {}

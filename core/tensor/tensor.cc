@@ -92,7 +92,7 @@ absl::StatusOr<Tensor> Tensor::Create(DataType dtype, Shape shape, Allocator* al
                                      shape.DebugString(), " (", count * element_size,
                                      " bytes) in allocator '", allocator->name(), "'");
   }
-  void* data = buffer->data();
+  void* data = buffer->Localize(buffer->data());
   return Tensor(dtype, std::move(shape), std::move(buffer), data);
 }
 

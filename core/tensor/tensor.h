@@ -57,6 +57,12 @@ class Tensor {
   static Tensor Zeros(DataType dtype, Shape shape);
 
   bool is_valid() const { return dtype_ != DataType::kInvalid; }
+  // Lets go of the buffer; is_valid() is then false.
+  void Reset() {
+    buffer_.reset();
+    data_ = nullptr;
+    dtype_ = DataType::kInvalid;
+  }
   DataType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
   int64_t num_elements() const { return shape_.num_elements(); }
@@ -99,6 +105,12 @@ class Tensor {
     return buffer_ && other.buffer_ && buffer_->root() == other.buffer_->root();
   }
   const RefPtr<Buffer>& buffer() const { return buffer_; }
+  // From here on data() is the address for the calling thread (Buffer::Localize). Devices call it
+  // where a tensor enters or leaves their threads; so does what keeps tensors in between, such as a
+  // variable.
+  void Localize() {
+    if (buffer_) data_ = buffer_->Localize(data_);
+  }
 
   // "float32[2,3] = 1 2 3 …", with at most `max_values` values.
   std::string DebugString(int max_values = 6) const;
