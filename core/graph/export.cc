@@ -9,13 +9,16 @@
 #include "proto/graph.pb.h"
 
 namespace tandem {
+namespace {
+
+constexpr char kInternalOp[] =
+    "the op is internal and stays in this process; export the graph before it is optimized";
+
+}  // namespace
 
 absl::Status NodeToProto(const Node& node, const ExportOptions& options, tensorflow::NodeDef* def) {
   if (!options.internal_ops && absl::StartsWith(node.type(), "_Tandem")) {
-    return WithNode(errors::FailedPrecondition(
-                        "the op is internal and stays in this process; export the graph before it "
-                        "is optimized"),
-                    node);
+    return WithNode(errors::FailedPrecondition(kInternalOp), node);
   }
   def->set_name(node.name());
   def->set_op(node.type());
@@ -63,6 +66,13 @@ absl::Status ExportGraphDef(const Graph& graph, const ExportOptions& options,
   def->mutable_versions()->set_producer(kGraphVersion);
   def->mutable_versions()->set_min_consumer(kMinGraphConsumer);
   LibraryToProto(graph.functions(), def->mutable_library());
+  for (const tensorflow::FunctionDef& function : def->library().function()) {
+    for (const tensorflow::NodeDef& node : function.node_def()) {
+      if (options.internal_ops || !absl::StartsWith(node.op(), "_Tandem")) continue;
+      return errors::FailedPrecondition("function '", function.signature().name(), "': node '",
+                                        node.name(), "' (", node.op(), "): ", kInternalOp);
+    }
+  }
   return absl::OkStatus();
 }
 
