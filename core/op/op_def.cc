@@ -208,8 +208,8 @@ absl::StatusOr<AttrDef> ParseAttr(absl::string_view text) {
 std::string ArgsText(const std::vector<ArgDef>& args) {
   return absl::StrJoin(args, ", ", [](std::string* out, const ArgDef& arg) {
     absl::StrAppend(out, arg.name, ":");
-    if (!arg.number_attr.empty()) absl::StrAppend(out, arg.number_attr, "*");
     if (arg.is_ref) absl::StrAppend(out, "ref ");
+    if (!arg.number_attr.empty()) absl::StrAppend(out, arg.number_attr, "*");
     if (!arg.type_attr.empty()) {
       absl::StrAppend(out, arg.type_attr);
     } else if (!arg.type_list_attr.empty()) {
@@ -289,6 +289,8 @@ absl::StatusOr<std::vector<ArgDef>> ParseArgs(absl::string_view text,
     if (arg.name.empty() || type.empty()) {
       return errors::InvalidArgument("argument '", piece, "' is not of the form 'name:type'");
     }
+    // "ref N*T" and "N*ref T" are the same.
+    if (absl::ConsumePrefix(&type, "ref ")) arg.is_ref = true;
     const size_t star = type.find('*');
     if (star != absl::string_view::npos) {
       arg.number_attr = std::string(type.substr(0, star));

@@ -46,13 +46,12 @@ FlatRun::FlatRun(const Plan& plan)
   }
 }
 
-void FlatRun::Start(const StepEnvironment* environment, std::vector<Tensor> args, Done done) {
+void FlatRun::Start(StepEnvironment* environment, std::vector<Tensor> args, Done done) {
   if (environment_ != environment) {
     environment_ = environment;
-    StepContext* const step = const_cast<StepContext*>(&environment->context);
     for (Invocation& invocation : invocations_) {
       KernelContext::Params params = invocation.context.params();
-      params.step = step;
+      params.step = environment;
       invocation.context = KernelContext(params);
     }
   }
@@ -78,7 +77,7 @@ void FlatRun::Start(const StepEnvironment* environment, std::vector<Tensor> args
 void FlatRun::Execute(const Task& task) {
   const size_t i = static_cast<size_t>(task.node);
   const PlanNode& node = plan_.nodes[i];
-  CancellationManager& cancellation = *environment_->context.cancellation;
+  CancellationManager& cancellation = *environment_->cancellation;
   if (ABSL_PREDICT_FALSE(failed() || cancellation.IsCancelled())) {
     if (!failed()) Fail(-1, cancellation.status());
     Retire();
@@ -121,7 +120,7 @@ absl::Status FlatRun::PublishOutputs(int32_t index) {
     }
     slot.uses.store(uses, std::memory_order_relaxed);
     if (uses == 0) {
-      slot.value = Tensor();
+      slot.value.Reset();
       slot.reference.reset();
       slot.state = Slot::State::kEmpty;
     }
@@ -136,12 +135,12 @@ void FlatRun::ReleaseInputs(const PlanNode& node) {
     // The last consumer needs no read-modify-write: nobody else is counting any more.
     if (slot.uses.load(std::memory_order_acquire) == 1 ||
         slot.uses.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      slot.value = Tensor();
+      slot.value.Reset();
       slot.reference.reset();
       slot.state = Slot::State::kEmpty;
     }
     if (input.dereference != PlanInput::kNoDereference) {
-      dereferenced_[static_cast<size_t>(input.dereference)].value = Tensor();
+      dereferenced_[static_cast<size_t>(input.dereference)].value.Reset();
     }
   }
 }
@@ -208,12 +207,12 @@ void FlatRun::Finish() {
   if (!status.ok()) {
     // Whatever did not run left values behind, and counts that stopped half-way.
     for (size_t i = 0; i < plan_.slot_uses.size(); ++i) {
-      slots_[i].value = Tensor();
+      slots_[i].value.Reset();
       slots_[i].reference.reset();
       slots_[i].state = Slot::State::kEmpty;
     }
     for (int32_t i = 0; i < plan_.num_dereferences; ++i) {
-      dereferenced_[static_cast<size_t>(i)].value = Tensor();
+      dereferenced_[static_cast<size_t>(i)].value.Reset();
     }
     for (const Plan::ConstantSlot& constant : plan_.constants) {
       Slot& slot = slots_[static_cast<size_t>(constant.slot)];

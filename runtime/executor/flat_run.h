@@ -17,7 +17,7 @@ class FlatRun final : public StepRun {
  public:
   explicit FlatRun(const Plan& plan);
 
-  void Start(const StepEnvironment* environment, std::vector<Tensor> args, Done done) override;
+  void Start(StepEnvironment* environment, std::vector<Tensor> args, Done done) override;
   void Execute(const Task& task) override;
   std::vector<std::string> Waiting() const override;
 

@@ -19,7 +19,7 @@ bool IsDead(const Slot& slot) {
 }
 
 void Clear(Slot& slot) {
-  slot.value = Tensor();
+  slot.value.Reset();
   slot.reference.reset();
   slot.state = Slot::State::kEmpty;
   slot.uses.store(0, std::memory_order_relaxed);
@@ -30,7 +30,7 @@ void Clear(Slot& slot) {
 FrameRun::FrameRun(const Plan& plan)
     : StepRun(plan), layout_(*plan.frames), spare_iterations_(layout_.frames.size()) {}
 
-void FrameRun::Start(const StepEnvironment* environment, std::vector<Tensor> args, Done done) {
+void FrameRun::Start(StepEnvironment* environment, std::vector<Tensor> args, Done done) {
   environment_ = environment;
   done_ = std::move(done);
   Ready ready;
@@ -79,7 +79,7 @@ void FrameRun::Start(const StepEnvironment* environment, std::vector<Tensor> arg
 }
 
 void FrameRun::Execute(const Task& task) {
-  CancellationManager& cancellation = *environment_->context.cancellation;
+  CancellationManager& cancellation = *environment_->cancellation;
   if (ABSL_PREDICT_FALSE(failed() || cancellation.IsCancelled())) {
     if (!failed()) Fail(-1, cancellation.status());
     EndTask(task, {});
@@ -129,7 +129,7 @@ void FrameRun::RunKernel(const Task& task) {
   KernelContext::Params params;
   params.node_name = plan_.names[i];
   params.device = &node.device->kernel_device();
-  params.step = const_cast<StepContext*>(&environment_->context);
+  params.step = environment_;
   params.inputs = invocation->pointers;
   params.outputs = iteration.slots.get() + node.first_slot;
   params.output_types = absl::MakeConstSpan(plan_.types.data() + node.first_type,

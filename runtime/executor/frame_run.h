@@ -58,7 +58,7 @@ class FrameRun final : public StepRun {
  public:
   explicit FrameRun(const Plan& plan);
 
-  void Start(const StepEnvironment* environment, std::vector<Tensor> args, Done done) override;
+  void Start(StepEnvironment* environment, std::vector<Tensor> args, Done done) override;
   void Execute(const Task& task) override;
   std::vector<std::string> Waiting() const override;
 

@@ -101,13 +101,14 @@ bool StepScheduler::Drain(Worker& worker, absl::Time deadline) {
   }
 }
 
-bool StepScheduler::DriveUntilFinished(absl::Time deadline) {
+bool StepScheduler::DriveUntilFinished(absl::FunctionRef<void()> begin, absl::Time deadline) {
   ScopedRunToken token;
   Worker worker(this);
   {
     MutexLock lock(mu_);
     has_driver_ = true;
   }
+  begin();
   for (;;) {
     const bool drained = Drain(worker, deadline);
     MutexLock lock(mu_);

@@ -20,6 +20,7 @@
 #include <deque>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "core/base/ref_counted.h"
@@ -82,8 +83,9 @@ class StepScheduler : public RefCounted {
   void Submit(const Task& task, int64_t nanoseconds = 0);
 
   // Drives the step on the calling thread until Finish, or until `deadline`; then returns false, and
-  // may be called again. At most one thread drives.
-  bool DriveUntilFinished(absl::Time deadline);
+  // may be called again. Calls `begin` first, which adds the step's first tasks. At most one thread
+  // drives.
+  bool DriveUntilFinished(absl::FunctionRef<void()> begin, absl::Time deadline);
   // Ends DriveUntilFinished. The last thing that a step does with its scheduler.
   void Finish();
   // Makes it ready for another step, after DriveUntilFinished returned true. Helpers of the last step

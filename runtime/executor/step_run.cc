@@ -19,10 +19,13 @@ std::unique_ptr<StepRun> NewStepRun(const Plan& plan) {
 }
 
 void StepRun::Fail(int32_t node, const absl::Status& status) {
-  absl::Status error = status;
+  CancellationManager& cancellation = *environment_->cancellation;
+  // What ends a cancelled step is the reason for which it was cancelled, not its echoes.
+  absl::Status error = cancellation.IsCancelled() ? cancellation.status() : status;
   // Errors of functions name their own node already; the innermost is the one of interest.
   // Python clients look for the pattern to attach their op to the error.
-  if (node >= 0 && !absl::StrContains(status.message(), "[[{{node ")) {
+  if (node >= 0 && !cancellation.IsCancelled() &&
+      !absl::StrContains(status.message(), "[[{{node ")) {
     const size_t i = static_cast<size_t>(node);
     error = absl::Status(
         status.code(),
@@ -38,7 +41,7 @@ void StepRun::Fail(int32_t node, const absl::Status& status) {
     error_ = error;
     failed_.store(true, std::memory_order_release);
   }
-  environment_->context.cancellation->Cancel(error);
+  cancellation.Cancel(error);
 }
 
 absl::Status StepRun::TakeError() {

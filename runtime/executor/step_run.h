@@ -19,9 +19,9 @@
 
 namespace tandem {
 
-// What is shared by the runs of one step.
-struct StepEnvironment {
-  StepContext context;
+// What is shared by the runs of one step. Kernels see the StepContext part; every StepContext that they
+// meet in this runtime is a StepEnvironment.
+struct StepEnvironment : StepContext {
   RefPtr<StepScheduler> scheduler;
   StepTracer* tracer = nullptr;  // Null when the step is not traced.
 };
@@ -35,7 +35,7 @@ class StepRun {
   // Begins the run; `done` is called once with the results, after the last node has ended, outside
   // locks. The run may be deleted or started again from within `done`. `environment` lives until then.
   // REQUIRES: as many args as the plan has, of the right types; no run is going on.
-  virtual void Start(const StepEnvironment* environment, std::vector<Tensor> args, Done done) = 0;
+  virtual void Start(StepEnvironment* environment, std::vector<Tensor> args, Done done) = 0;
 
   // Runs one ready task; called by the scheduler's threads.
   virtual void Execute(const Task& task) = 0;
@@ -80,7 +80,7 @@ class StepRun {
   std::string Describe(const Invocation& invocation) const;
 
   const Plan& plan_;
-  const StepEnvironment* environment_ = nullptr;
+  StepEnvironment* environment_ = nullptr;
   Done done_;
   // Tasks that are ready or running. The run ends when there are none.
   std::atomic<int32_t> outstanding_{0};

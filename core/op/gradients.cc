@@ -1,0 +1,256 @@
+#include "core/op/gradients.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "core/base/status.h"
+
+namespace tandem {
+namespace {
+
+// Types through which gradients flow. Handles and variants carry them to what they lead to.
+bool CarriesGradient(DataType type) {
+  const DataType value = RemoveReference(type);
+  return IsFloating(value) || IsComplex(value) || value == kResource || value == kVariant;
+}
+
+// Adds nodes one by one under a name; keeps the first error.
+class Builder {
+ public:
+  Builder(Graph* graph, std::string scope, std::string device)
+      : graph_(graph), scope_(std::move(scope)), device_(std::move(device)) {}
+
+  Output Call(const std::string& op, std::vector<Output> inputs, AttrMap attrs = {}) {
+    if (!status_.ok()) return Output();
+    NodeSpec spec;
+    spec.name = graph_->UniqueName(absl::StrCat(scope_, "/", op));
+    spec.op = op;
+    spec.inputs = std::move(inputs);
+    spec.attrs = std::move(attrs);
+    spec.device = device_;
+    absl::StatusOr<Node*> node = graph_->AddNode(std::move(spec));
+    if (node.ok()) return (*node)->output(0);
+    status_ = node.status();
+    return Output();
+  }
+  Output Constant(Tensor value) {
+    const DataType dtype = value.dtype();
+    return Call("Const", {}, {{"value", std::move(value)}, {"dtype", dtype}});
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  Graph* const graph_;
+  const std::string scope_;
+  const std::string device_;
+  absl::Status status_;
+};
+
+Output Densify(Builder& builder, const Gradient& sparse) {
+  const auto index = [&](int32_t i) { return builder.Constant(Tensor::Vector<int32_t>({i})); };
+  const Output rows = builder.Call("StridedSlice", {sparse.dense_shape, index(0), index(1), index(1)},
+                                   {{"shrink_axis_mask", 1}});
+  return builder.Call("UnsortedSegmentSum", {sparse.values, sparse.indices, rows});
+}
+
+class Differentiator {
+ public:
+  Differentiator(Graph* graph, const GradientOptions& options) : graph_(graph), options_(options) {}
+
+  absl::StatusOr<std::vector<Gradient>> Run(const std::vector<Output>& ys,
+                                            const std::vector<Output>& xs) {
+    if (!options_.output_gradients.empty() && options_.output_gradients.size() != ys.size()) {
+      return errors::InvalidArgument(options_.output_gradients.size(),
+                                     " gradients were given for ", ys.size(), " outputs");
+    }
+    for (const Output& stop : options_.stop_at) stops_.insert(stop);
+    TANDEM_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph_->TopologicalOrder());
+    // Gradient functions add nodes while we walk; only those of the forward pass are walked.
+    FindBetween(ys, xs);
+    for (size_t i = 0; i < ys.size(); ++i) TANDEM_RETURN_IF_ERROR(Seed(ys[i], i));
+    for (auto node = order.rbegin(); node != order.rend(); ++node) {
+      if (IsBetween(**node)) TANDEM_RETURN_IF_ERROR(Step(*node));
+    }
+    std::vector<Gradient> results;
+    for (const Output& x : xs) {
+      TANDEM_ASSIGN_OR_RETURN(Gradient gradient, Total(x));
+      results.push_back(gradient);
+    }
+    return results;
+  }
+
+ private:
+  bool IsBetween(const Node& node) const {
+    return static_cast<size_t>(node.id()) < between_.size() &&
+           between_[static_cast<size_t>(node.id())];
+  }
+
+  // Marks the nodes through which a gradient may flow: those that depend on an x and on which a y
+  // depends.
+  void FindBetween(const std::vector<Output>& ys, const std::vector<Output>& xs) {
+    const size_t limit = static_cast<size_t>(graph_->id_limit());
+    std::vector<bool> from_x(limit, false);
+    std::vector<Node*> stack;
+    for (const Output& x : xs) stack.push_back(x.node);
+    while (!stack.empty()) {
+      Node* const node = stack.back();
+      stack.pop_back();
+      if (from_x[static_cast<size_t>(node->id())]) continue;
+      from_x[static_cast<size_t>(node->id())] = true;
+      for (const Consumer& consumer : node->consumers()) {
+        if (consumer.input == Consumer::kControl) continue;
+        if (CarriesGradient(node->output_info(consumer.output).dtype) &&
+            !stops_.contains(node->output(consumer.output))) {
+          stack.push_back(consumer.node);
+        }
+      }
+    }
+    between_.assign(limit, false);
+    for (const Output& y : ys) stack.push_back(y.node);
+    while (!stack.empty()) {
+      Node* const node = stack.back();
+      stack.pop_back();
+      const size_t id = static_cast<size_t>(node->id());
+      if (between_[id] || !from_x[id]) continue;
+      between_[id] = true;
+      for (const Output& input : node->inputs()) {
+        if (input.valid()) stack.push_back(input.node);
+      }
+    }
+  }
+
+  absl::Status Seed(const Output& y, size_t i) {
+    const DataType dtype = RemoveReference(y.dtype());
+    if (!IsFloating(dtype) && !IsComplex(dtype)) {
+      return errors::InvalidArgument("'", y.name(), "' is ", DataTypeName(dtype),
+                                     " and has no gradient; it must be floating or complex");
+    }
+    Output seed;
+    if (!options_.output_gradients.empty()) {
+      seed = options_.output_gradients[i];
+      if (RemoveReference(seed.dtype()) != dtype || !seed.shape().IsCompatibleWith(y.shape())) {
+        return errors::InvalidArgument("the gradient '", seed.name(), "' (",
+                                       DataTypeName(seed.dtype()), seed.shape().DebugString(),
+                                       ") does not fit '", y.name(), "' (", DataTypeName(dtype),
+                                       y.shape().DebugString(), ")");
+      }
+    } else {
+      Builder builder(graph_, absl::StrCat("gradients/", y.node->name()),
+                      y.node->requested_device());
+      seed = builder.Call("OnesLike", {y});
+      TANDEM_RETURN_IF_ERROR(builder.status());
+    }
+    gradients_[y].push_back(seed);
+    return absl::OkStatus();
+  }
+
+  // The whole gradient of an output, once all its consumers were visited.
+  absl::StatusOr<Gradient> Total(const Output& output) {
+    const auto found = gradients_.find(output);
+    if (found == gradients_.end()) return Gradient();
+    std::vector<Gradient>& parts = found->second;
+    if (parts.size() > 1) {
+      TANDEM_ASSIGN_OR_RETURN(
+          Gradient sum,
+          SumGradients(graph_, parts, absl::StrCat("gradients/", output.node->name()),
+                       output.node->requested_device()));
+      parts = {sum};
+    }
+    return parts[0];
+  }
+
+  absl::Status Step(Node* node) {
+    std::vector<Gradient> output_gradients;
+    bool any = false;
+    for (int i = 0; i < node->num_outputs(); ++i) {
+      TANDEM_ASSIGN_OR_RETURN(Gradient gradient, Total(node->output(i)));
+      if (stops_.contains(node->output(i))) gradient = Gradient();
+      any = any || gradient.exists();
+      output_gradients.push_back(gradient);
+    }
+    if (!any || node->num_inputs() == 0) return absl::OkStatus();
+    const OpDef& op = node->op();
+    if (op.differentiability == Differentiability::kNotDifferentiable) return absl::OkStatus();
+    if (op.gradient == nullptr) {
+      return errors::Unimplemented("node '", node->name(), "': op ", op.name,
+                                   " has no gradient, but lies between what is differentiated "
+                                   "and what it is differentiated by");
+    }
+    // A gradient function may put another node in this one's place (If and While give out more).
+    const std::vector<Output> inputs(node->inputs().begin(), node->inputs().end());
+    GradientContext context(graph_, node, std::move(output_gradients),
+                            absl::StrCat("gradients/", node->name()));
+    TANDEM_RETURN_IF_ERROR(WithNode(op.gradient(context), *node));
+    TANDEM_RETURN_IF_ERROR(context.status());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Gradient& gradient = context.input_gradients()[i];
+      if (!gradient.exists()) continue;
+      const PartialShape& shape = inputs[i].shape();
+      if (!gradient.is_sparse() && IsFloating(RemoveReference(inputs[i].dtype())) &&
+          !shape.IsCompatibleWith(gradient.values.shape())) {
+        return errors::Internal("the gradient of node '", node->name(), "' (", op.name,
+                                ") gives its input ", i, " of shape ", shape.DebugString(),
+                                " a gradient of shape ", gradient.values.shape().DebugString());
+      }
+      gradients_[inputs[i]].push_back(gradient);
+    }
+    return absl::OkStatus();
+  }
+
+  Graph* const graph_;
+  const GradientOptions& options_;
+  absl::flat_hash_set<Output> stops_;
+  std::vector<bool> between_;
+  // The parts that came so far. Looked up only, never iterated over.
+  absl::flat_hash_map<Output, std::vector<Gradient>> gradients_;
+};
+
+}  // namespace
+
+absl::StatusOr<Gradient> SumGradients(Graph* graph, const std::vector<Gradient>& gradients,
+                                      const std::string& scope, const std::string& device) {
+  Builder builder(graph, scope, device);
+  std::vector<Gradient> parts;
+  bool all_sparse = true;
+  for (const Gradient& gradient : gradients) {
+    if (!gradient.exists()) continue;
+    parts.push_back(gradient);
+    all_sparse = all_sparse && gradient.is_sparse();
+  }
+  if (parts.empty()) return Gradient();
+  if (parts.size() == 1) return parts[0];
+  if (all_sparse) {
+    std::vector<Output> values;
+    std::vector<Output> indices;
+    for (const Gradient& part : parts) {
+      values.push_back(part.values);
+      // Parts may count their rows in different types; the wider one serves all.
+      indices.push_back(part.indices.dtype() == kInt64
+                            ? part.indices
+                            : builder.Call("Cast", {part.indices}, {{"DstT", kInt64}}));
+    }
+    const Output axis = builder.Constant(Tensor::Scalar<int32_t>(0));
+    values.push_back(axis);
+    indices.push_back(axis);
+    const Output shape = parts[0].dense_shape.dtype() == kInt64
+                             ? parts[0].dense_shape
+                             : builder.Call("Cast", {parts[0].dense_shape}, {{"DstT", kInt64}});
+    const Gradient sum(builder.Call("ConcatV2", std::move(values)),
+                       builder.Call("ConcatV2", std::move(indices)), shape);
+    TANDEM_RETURN_IF_ERROR(builder.status());
+    return sum;
+  }
+  std::vector<Output> dense;
+  for (const Gradient& part : parts) {
+    dense.push_back(part.is_sparse() ? Densify(builder, part) : part.values);
+  }
+  const Output sum = dense.size() == 2 && IsFloating(RemoveReference(dense[0].dtype()))
+                         ? builder.Call("AddV2", std::move(dense))
+                         : builder.Call("AddN", std::move(dense));
+  TANDEM_RETURN_IF_ERROR(builder.status());
+  return Gradient(sum);
+}
+
+}  // namespace tandem

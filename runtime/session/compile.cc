@@ -1,0 +1,50 @@
+#include "runtime/session/compile.h"
+
+#include <utility>
+
+#include "core/base/status.h"
+#include "core/passes/insert_copies.h"
+
+namespace tandem {
+
+absl::StatusOr<Kernel*> SharedKernelCache::Get(const Node& node, const DeviceSet& devices,
+                                               const FunctionLibrary& functions) {
+  const Device* device = devices.Find(node.device());
+  if (device == nullptr) {
+    return errors::Internal("node '", node.name(), "' is placed on '", node.device(),
+                            "', which is no device of this session");
+  }
+  const std::string key = absl::StrCat(node.name(), "@", node.device());
+  MutexLock lock(mu_);
+  std::unique_ptr<Kernel>& kernel = kernels_[key];
+  if (kernel == nullptr) {
+    absl::StatusOr<std::unique_ptr<Kernel>> made = MakeKernelFor(node, *device, functions);
+    if (!made.ok()) {
+      kernels_.erase(key);
+      return made.status();
+    }
+    kernel = *std::move(made);
+  }
+  return kernel.get();
+}
+
+absl::StatusOr<std::unique_ptr<Plan>> CompileGraph(Graph graph, const CompileOptions& options) {
+  PlaceOptions place;
+  for (const auto& device : options.devices->devices()) place.devices.push_back(device->name());
+  place.default_device = options.default_device;
+  place.soft = options.soft_placement;
+  TANDEM_RETURN_IF_ERROR(Place(place, graph));
+  TANDEM_RETURN_IF_ERROR(InsertCopies(graph));
+  auto shared = std::make_shared<const Graph>(std::move(graph));
+  PlanOptions plan;
+  plan.devices = options.devices.get();
+  plan.inner_parallelism = options.inner_parallelism;
+  if (options.shared_kernels != nullptr) {
+    plan.shared_kernels = [&](const Node& node) {
+      return options.shared_kernels->Get(node, *options.devices, shared->functions());
+    };
+  }
+  return CompilePlan(shared, plan);
+}
+
+}  // namespace tandem

@@ -1,0 +1,44 @@
+// From a pruned graph to a plan: placement, optimization, copies between memories, kernels.
+#ifndef TANDEM_RUNTIME_SESSION_COMPILE_H_
+#define TANDEM_RUNTIME_SESSION_COMPILE_H_
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/base/mutex.h"
+#include "core/graph/graph.h"
+#include "core/passes/place.h"
+#include "runtime/device/device.h"
+#include "runtime/executor/plan.h"
+
+namespace tandem {
+
+// The kernels of stateful nodes, which all plans of a session share. Threads: any.
+class SharedKernelCache {
+ public:
+  // The kernel of the node, made the first time. Pointers stay valid as long as the cache.
+  absl::StatusOr<Kernel*> Get(const Node& node, const DeviceSet& devices,
+                              const FunctionLibrary& functions);
+
+ private:
+  Mutex mu_;
+  // By node and device: a node of this name may be placed differently in another plan.
+  std::map<std::string, std::unique_ptr<Kernel>> kernels_ ABSL_GUARDED_BY(mu_);
+};
+
+struct CompileOptions {
+  std::shared_ptr<DeviceSet> devices;
+  bool soft_placement = false;
+  std::string default_device;
+  int inner_parallelism = 0;
+  // Null: the plan has kernels of its own (functions, which are compiled once for each use).
+  SharedKernelCache* shared_kernels = nullptr;
+};
+
+absl::StatusOr<std::unique_ptr<Plan>> CompileGraph(Graph graph, const CompileOptions& options);
+
+}  // namespace tandem
+
+#endif  // TANDEM_RUNTIME_SESSION_COMPILE_H_

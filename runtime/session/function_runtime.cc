@@ -1,0 +1,124 @@
+#include "runtime/session/function_runtime.h"
+
+#include <utility>
+
+#include "core/base/status.h"
+#include "core/graph/function_body.h"
+#include "core/passes/prune.h"
+#include "runtime/executor/step_run.h"
+
+namespace tandem {
+
+// A compiled function and its idle run states.
+class FunctionRuntime::Compiled final : public FunctionHandle,
+                                        public std::enable_shared_from_this<Compiled> {
+ public:
+  Compiled(std::string name, std::unique_ptr<Plan> plan, std::vector<DataType> arg_types)
+      : name_(std::move(name)), plan_(std::move(plan)), arg_types_(std::move(arg_types)) {}
+
+  absl::Status CheckArgs(const std::vector<Tensor>& args) const {
+    if (args.size() != arg_types_.size()) {
+      return errors::InvalidArgument("function '", name_, "' takes ", arg_types_.size(),
+                                     " arguments and was called with ", args.size());
+    }
+    for (size_t i = 0; i < args.size(); ++i) {
+      if (args[i].dtype() != arg_types_[i]) {
+        return errors::InvalidArgument("function '", name_, "': argument ", i, " is ",
+                                       DataTypeName(args[i].dtype()), "; ",
+                                       DataTypeName(arg_types_[i]), " is wanted");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void Run(StepEnvironment* environment, std::vector<Tensor> args, Done done) {
+    std::unique_ptr<StepRun> run;
+    {
+      MutexLock lock(mu_);
+      if (!idle_.empty()) {
+        run = std::move(idle_.back());
+        idle_.pop_back();
+      }
+    }
+    if (run == nullptr) run = NewStepRun(*plan_);
+    StepRun* const raw = run.release();  // Owned by the closure below until it is called.
+    raw->Start(environment, std::move(args),
+               [self = shared_from_this(), raw,
+                done = std::move(done)](absl::StatusOr<std::vector<Tensor>> results) mutable {
+                 {
+                   MutexLock lock(self->mu_);
+                   self->idle_.emplace_back(raw);
+                 }
+                 done(std::move(results));
+               });
+  }
+
+ private:
+  const std::string name_;
+  const std::unique_ptr<Plan> plan_;
+  const std::vector<DataType> arg_types_;
+  Mutex mu_;
+  std::vector<std::unique_ptr<StepRun>> idle_ ABSL_GUARDED_BY(mu_);
+};
+
+FunctionRuntime::FunctionRuntime(std::shared_ptr<FunctionLibrary> library, CompileOptions options)
+    : library_(std::move(library)), options_(std::move(options)) {}
+
+absl::StatusOr<std::shared_ptr<FunctionHandle>> FunctionRuntime::Instantiate(
+    const FunctionRef& function, const KernelContext& c, bool host_results) {
+  const std::string key = absl::StrCat(AttrValue(function).DebugString(), "@", c.device().name,
+                                       host_results ? " to host" : "");
+  {
+    MutexLock lock(mu_);
+    const auto found = compiled_.find(key);
+    if (found != compiled_.end()) return std::shared_ptr<FunctionHandle>(found->second);
+  }
+  // Outside the lock: compilation may fold constants, which runs functions. Two threads that compile
+  // the same function at once both succeed; the first one's result is kept.
+  absl::StatusOr<std::shared_ptr<Compiled>> made = Compile(function, c.device().name, host_results);
+  if (!made.ok()) return WithContext(made.status(), absl::StrCat("function '", function.name, "'"));
+  MutexLock lock(mu_);
+  return std::shared_ptr<FunctionHandle>(compiled_.emplace(key, *std::move(made)).first->second);
+}
+
+absl::StatusOr<std::shared_ptr<FunctionRuntime::Compiled>> FunctionRuntime::Compile(
+    const FunctionRef& function, const std::string& device, bool host_results) const {
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<FunctionBody> body,
+                          InstantiateFunction(function, library_));
+  std::vector<DataType> arg_types;
+  std::vector<Node*> roots(body->control_rets);
+  for (Node* arg : body->args) {
+    arg->set_requested_device(device);
+    arg_types.push_back(arg->output_info(0).dtype);
+  }
+  for (Node* ret : body->rets) {
+    ret->set_requested_device(host_results ? options_.devices->host().name() : device);
+    roots.push_back(ret);
+  }
+  for (Node* node : body->graph.nodes()) {
+    // What has effects runs, whether a result depends on it or not.
+    if (node->op().is_stateful && !node->Is("_Arg")) roots.push_back(node);
+  }
+  RemoveUnneeded(roots, body->graph);
+  CompileOptions options = options_;
+  options.default_device = device;
+  options.shared_kernels = nullptr;
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan,
+                          CompileGraph(std::move(body->graph), options));
+  // Arguments that nothing uses were pruned; the plan still counts them.
+  plan->arg_slots.resize(arg_types.size(), -1);
+  return std::make_shared<Compiled>(function.name, std::move(plan), std::move(arg_types));
+}
+
+void FunctionRuntime::Run(const std::shared_ptr<FunctionHandle>& handle, const KernelContext& c,
+                          std::vector<Tensor> args, Done done) {
+  Compiled& compiled = static_cast<Compiled&>(*handle);
+  const absl::Status status = compiled.CheckArgs(args);
+  if (!status.ok()) {
+    done(status);
+    return;
+  }
+  compiled.Run(static_cast<StepEnvironment*>(&c.step()), std::move(args), std::move(done));
+}
+
+}  // namespace tandem

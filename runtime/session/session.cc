@@ -1,0 +1,288 @@
+#include "runtime/session/session.h"
+
+#include <atomic>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "core/base/status.h"
+#include "runtime/executor/step_run.h"
+#include "runtime/session/compile.h"
+#include "runtime/session/function_runtime.h"
+
+namespace tandem {
+namespace {
+
+std::string SignatureKey(const RunSignature& signature) {
+  std::string key;
+  for (const auto* names : {&signature.feeds, &signature.fetches, &signature.targets}) {
+    for (const std::string& name : *names) absl::StrAppend(&key, name, ",");
+    key += ';';
+  }
+  return key;
+}
+
+int64_t NextStepId() {
+  static std::atomic<int64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+// What one run needs, recycled between runs of one signature.
+struct StepState {
+  explicit StepState(const Plan& plan) : run(NewStepRun(plan)) {
+    environment.scheduler = MakeRef<StepScheduler>();
+    environment.step_resources = &step_resources;
+  }
+
+  StepEnvironment environment;
+  ResourceManager step_resources;
+  std::optional<CancellationManager> cancellation;
+  StepTracer tracer;
+  std::unique_ptr<StepRun> run;
+};
+
+// A plan with its idle states.
+class CompiledSignature {
+ public:
+  CompiledSignature(RunSignature signature, std::unique_ptr<Plan> plan,
+                    std::vector<PartialShape> feed_shapes)
+      : signature_(std::move(signature)),
+        plan_(std::move(plan)),
+        feed_shapes_(std::move(feed_shapes)) {}
+
+  std::unique_ptr<StepState> Take() {
+    {
+      MutexLock lock(mu_);
+      if (!idle_.empty()) {
+        std::unique_ptr<StepState> state = std::move(idle_.back());
+        idle_.pop_back();
+        return state;
+      }
+    }
+    return std::make_unique<StepState>(*plan_);
+  }
+  void Put(std::unique_ptr<StepState> state) {
+    MutexLock lock(mu_);
+    idle_.push_back(std::move(state));
+  }
+
+  absl::Status CheckFeeds(const std::vector<Tensor>& feeds) const {
+    if (feeds.size() != signature_.feeds.size()) {
+      return errors::InvalidArgument("the signature has ", signature_.feeds.size(),
+                                     " feeds; ", feeds.size(), " tensors were given");
+    }
+    for (size_t i = 0; i < feeds.size(); ++i) {
+      // A feed that nothing depends on was pruned; its type is not known any more.
+      const DataType wanted = i < plan_->arg_types.size() ? plan_->arg_types[i]
+                                                          : DataType::kInvalid;
+      if (wanted != DataType::kInvalid && feeds[i].dtype() != wanted) {
+        return errors::InvalidArgument("feed '", signature_.feeds[i], "' is ",
+                                       DataTypeName(feeds[i].dtype()), "; ",
+                                       DataTypeName(wanted), " is wanted");
+      }
+      if (!feeds[i].is_valid() ||
+          !feed_shapes_[i].IsCompatibleWith(PartialShape(feeds[i].shape()))) {
+        return errors::InvalidArgument("feed '", signature_.feeds[i], "' has the shape ",
+                                       feeds[i].shape().DebugString(), "; ",
+                                       feed_shapes_[i].DebugString(), " is wanted");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const RunSignature& signature() const { return signature_; }
+
+ private:
+  const RunSignature signature_;
+  const std::unique_ptr<Plan> plan_;
+  const std::vector<PartialShape> feed_shapes_;
+  Mutex mu_;
+  std::vector<std::unique_ptr<StepState>> idle_ ABSL_GUARDED_BY(mu_);
+};
+
+class LocalSession final : public Session {
+ public:
+  LocalSession(Graph graph, SessionOptions options)
+      : options_(std::move(options)),
+        functions_(graph.shared_functions(), BaseCompileOptions()),
+        graph_(std::move(graph)) {}
+
+  absl::StatusOr<std::vector<Tensor>> Run(const RunOptions& options, const Feeds& feeds,
+                                          const std::vector<std::string>& fetches,
+                                          const std::vector<std::string>& targets,
+                                          RunMetadata* metadata) override {
+    RunSignature signature{{}, fetches, targets};
+    std::vector<Tensor> values;
+    values.reserve(feeds.size());
+    signature.feeds.reserve(feeds.size());
+    for (const auto& [name, value] : feeds) {
+      signature.feeds.push_back(name);
+      values.push_back(value);
+    }
+    TANDEM_ASSIGN_OR_RETURN(CompiledSignature * compiled, Find(signature));
+    return RunCompiled(*compiled, options, std::move(values), metadata);
+  }
+
+  absl::StatusOr<std::unique_ptr<Callable>> MakeCallable(const RunSignature& signature) override {
+    TANDEM_ASSIGN_OR_RETURN(CompiledSignature * compiled, Find(signature));
+    class SessionCallable final : public Callable {
+     public:
+      SessionCallable(LocalSession* session, CompiledSignature* compiled)
+          : session_(session), compiled_(compiled) {}
+      absl::StatusOr<std::vector<Tensor>> Run(std::vector<Tensor> feeds,
+                                              const RunOptions& options,
+                                              RunMetadata* metadata) override {
+        return session_->RunCompiled(*compiled_, options, std::move(feeds), metadata);
+      }
+
+     private:
+      LocalSession* const session_;
+      CompiledSignature* const compiled_;
+    };
+    return std::make_unique<SessionCallable>(this, compiled);
+  }
+
+  absl::Status Extend(const std::function<absl::Status(Graph& graph)>& extend) override {
+    MutexLock lock(graph_mu_);
+    Graph extended = graph_.Clone();
+    TANDEM_RETURN_IF_ERROR(extend(extended));
+    graph_ = std::move(extended);
+    return absl::OkStatus();
+  }
+
+  DeviceSet& devices() override { return *options_.devices; }
+
+  void Close() override {
+    all_runs_.Cancel(errors::Cancelled("the session was closed"));
+  }
+
+  absl::StatusOr<std::vector<Tensor>> RunCompiled(CompiledSignature& compiled,
+                                                  const RunOptions& options,
+                                                  std::vector<Tensor> feeds,
+                                                  RunMetadata* metadata) {
+    TANDEM_RETURN_IF_ERROR(compiled.CheckFeeds(feeds));
+    std::unique_ptr<StepState> state = compiled.Take();
+    StepEnvironment& environment = state->environment;
+    environment.step_id = NextStepId();
+    environment.functions = &functions_;
+    environment.tracer = options.trace ? &state->tracer : nullptr;
+    state->cancellation.emplace(&all_runs_);
+    environment.cancellation = &*state->cancellation;
+    CancellationManager::Token token = 0;
+    if (options.cancellation != nullptr) {
+      token = options.cancellation->NewToken();
+      const bool registered = options.cancellation->Register(
+          token, [&] { state->cancellation->Cancel(options.cancellation->status()); });
+      if (!registered) state->cancellation->Cancel(options.cancellation->status());
+    }
+
+    absl::StatusOr<std::vector<Tensor>> results(std::vector<Tensor>{});
+    StepScheduler* const scheduler = environment.scheduler.get();
+    const absl::Time deadline = options.timeout == absl::InfiniteDuration()
+                                    ? absl::InfiniteFuture()
+                                    : absl::Now() + options.timeout;
+    const auto begin = [&] {
+      state->run->Start(&environment, std::move(feeds),
+                        [&results, scheduler](absl::StatusOr<std::vector<Tensor>> values) {
+                          results = std::move(values);
+                          scheduler->Finish();
+                        });
+    };
+    if (!scheduler->DriveUntilFinished(begin, deadline)) {
+      state->cancellation->Cancel(errors::DeadlineExceeded(
+          "step ", environment.step_id, " was not done after ",
+          absl::FormatDuration(options.timeout), WaitingNodes(*state->run)));
+      scheduler->DriveUntilFinished([] {}, absl::InfiniteFuture());
+    }
+    if (options.cancellation != nullptr) options.cancellation->Deregister(token);
+    if (metadata != nullptr && options.trace) metadata->events = state->tracer.Take();
+    environment.cancellation = nullptr;
+    state->cancellation.reset();
+    state->step_resources.ClearAll();
+    scheduler->Reset();
+    compiled.Put(std::move(state));
+    return results;
+  }
+
+ private:
+  CompileOptions BaseCompileOptions() const {
+    CompileOptions compile;
+    compile.devices = options_.devices;
+    compile.soft_placement = options_.soft_placement;
+    compile.default_device = options_.default_device;
+    compile.inner_parallelism = options_.inner_parallelism;
+    return compile;
+  }
+
+  static std::string WaitingNodes(const StepRun& run) {
+    std::vector<std::string> waiting = run.Waiting();
+    if (waiting.empty()) return "; it was computing";
+    constexpr size_t kShown = 8;
+    const size_t count = waiting.size();
+    if (count > kShown) waiting.resize(kShown);
+    return absl::StrCat("; ", count, " nodes wait: ", absl::StrJoin(waiting, ", "),
+                        count > kShown ? ", …" : "");
+  }
+
+  absl::StatusOr<CompiledSignature*> Find(const RunSignature& signature) {
+    const std::string key = SignatureKey(signature);
+    {
+      MutexLock lock(mu_);
+      const auto found = compiled_.find(key);
+      if (found != compiled_.end()) return found->second.get();
+    }
+    TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<CompiledSignature> made, Compile(signature));
+    MutexLock lock(mu_);
+    // Two threads may have compiled the same signature; the first one's is kept.
+    return compiled_.emplace(key, std::move(made)).first->second.get();
+  }
+
+  absl::StatusOr<std::unique_ptr<CompiledSignature>> Compile(const RunSignature& signature) {
+    std::optional<Graph> graph;
+    {
+      MutexLock lock(graph_mu_);
+      graph = graph_.Clone();
+    }
+    std::vector<PartialShape> feed_shapes;
+    for (const std::string& feed : signature.feeds) {
+      const absl::StatusOr<Output> output = graph->GetOutput(feed);
+      feed_shapes.push_back(output.ok() && output->index >= 0 && output->node->num_outputs() > 0
+                                ? output->shape()
+                                : PartialShape::Unknown());
+    }
+    TANDEM_RETURN_IF_ERROR(
+        PruneToSignature(signature, options_.devices->host().name(), *graph));
+    CompileOptions compile = BaseCompileOptions();
+    compile.shared_kernels = &shared_kernels_;
+    TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, CompileGraph(*std::move(graph), compile));
+    plan->arg_slots.resize(signature.feeds.size(), -1);
+    return std::make_unique<CompiledSignature>(signature, std::move(plan),
+                                               std::move(feed_shapes));
+  }
+
+  const SessionOptions options_;
+  CancellationManager all_runs_;
+  SharedKernelCache shared_kernels_;
+  FunctionRuntime functions_;
+
+  Mutex graph_mu_;
+  Graph graph_ ABSL_GUARDED_BY(graph_mu_);
+  Mutex mu_;
+  absl::flat_hash_map<std::string, std::unique_ptr<CompiledSignature>> compiled_
+      ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph,
+                                                         SessionOptions options) {
+  if (options.devices == nullptr) {
+    TANDEM_ASSIGN_OR_RETURN(options.devices, DeviceSet::FromEnvironment());
+  }
+  return std::make_unique<LocalSession>(graph.Clone(), std::move(options));
+}
+
+}  // namespace tandem

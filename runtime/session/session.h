@@ -1,0 +1,111 @@
+// Session: runs parts of a graph.
+//
+//   TANDEM_ASSIGN_OR_RETURN(auto session, Session::Create(*scope.graph()));
+//   TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> out,
+//                           session->Run({{"x", x}}, {"loss"}, {"train"}));
+//
+// For each signature of feeds, fetches and targets the graph is pruned, placed, optimized and compiled
+// to a plan, once; a run then takes a recycled state and costs microseconds. The calling thread runs
+// the step itself.
+//
+// State (variables, queues, the position of random ops) belongs to the session's devices and nodes: it
+// is shared by all its plans and lives as long as the session.
+//
+// Threads: any thread may call any method; any number of runs may go on at once.
+// Lifetime: REQUIRES: no run goes on when the session is destroyed.
+#ifndef TANDEM_RUNTIME_SESSION_SESSION_H_
+#define TANDEM_RUNTIME_SESSION_SESSION_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/graph/graph.h"
+#include "core/kernel/cancellation.h"
+#include "core/passes/prune.h"
+#include "core/tensor/tensor.h"
+#include "runtime/device/device.h"
+#include "runtime/executor/trace.h"
+
+namespace tandem {
+
+struct SessionOptions {
+  // Null: as the environment says (DeviceSet::FromEnvironment). May be shared with other sessions, which
+  // then share variables too.
+  std::shared_ptr<DeviceSet> devices;
+  // See PlaceOptions.
+  bool soft_placement = false;
+  std::string default_device;
+  // Threads that inner loops of the process may use. 0: as many as there are run tokens. 1: every kernel
+  // computes with one thread (deterministic mode).
+  int inner_parallelism = 0;
+};
+
+struct RunOptions {
+  // The run ends with DeadlineExceeded, naming the nodes that wait, when it takes longer.
+  absl::Duration timeout = absl::InfiniteDuration();
+  bool trace = false;  // Fills RunMetadata::events.
+  // Cancelling it ends the run with its reason. May be null; outlives the run.
+  CancellationManager* cancellation = nullptr;
+};
+
+struct RunMetadata {
+  std::vector<StepTracer::Event> events;
+};
+
+class Session {
+ public:
+  using Feeds = std::vector<std::pair<std::string, Tensor>>;
+
+  // A run with names resolved ahead, for tight loops. Threads and lifetime as the session's, which it
+  // must not outlive.
+  class Callable {
+   public:
+    virtual ~Callable() = default;
+    // `feeds` in the order of the signature. Results in the order of its fetches.
+    virtual absl::StatusOr<std::vector<Tensor>> Run(std::vector<Tensor> feeds,
+                                                    const RunOptions& options = {},
+                                                    RunMetadata* metadata = nullptr) = 0;
+  };
+
+  virtual ~Session() = default;
+
+  // A session over a copy of `graph`. Errors: those of DeviceSet::FromEnvironment.
+  static absl::StatusOr<std::unique_ptr<Session>> Create(const Graph& graph,
+                                                         SessionOptions options = {});
+
+  // Runs `targets` and what `fetches` need. Feeds replace the values of outputs.
+  //
+  // InvalidArgument or NotFound: a name or a feed does not fit (type, shape), or the graph cannot be
+  // compiled for this signature. Otherwise the first error of a kernel, with the node's name, op and
+  // device. Cancelled, DeadlineExceeded: see RunOptions.
+  absl::StatusOr<std::vector<Tensor>> Run(const Feeds& feeds,
+                                          const std::vector<std::string>& fetches,
+                                          const std::vector<std::string>& targets = {}) {
+    return Run(RunOptions(), feeds, fetches, targets, nullptr);
+  }
+  virtual absl::StatusOr<std::vector<Tensor>> Run(const RunOptions& options, const Feeds& feeds,
+                                                  const std::vector<std::string>& fetches,
+                                                  const std::vector<std::string>& targets,
+                                                  RunMetadata* metadata) = 0;
+
+  virtual absl::StatusOr<std::unique_ptr<Callable>> MakeCallable(const RunSignature& signature) = 0;
+
+  // Changes the session's graph: `extend` adds nodes. What exists already may not be changed or
+  // removed. When it fails the graph is as it was.
+  virtual absl::Status Extend(const std::function<absl::Status(Graph& graph)>& extend) = 0;
+
+  virtual DeviceSet& devices() = 0;
+
+  // Cancels the runs that go on and refuses new ones with Cancelled.
+  virtual void Close() = 0;
+};
+
+}  // namespace tandem
+
+#endif  // TANDEM_RUNTIME_SESSION_SESSION_H_
