@@ -21,6 +21,10 @@ FrameLayout::Role RoleOf(const Node& node) {
   return Role::kNormal;
 }
 
+bool IsFreeConstant(const Node& node) {
+  return node.Is("Const") && node.control_inputs().empty();
+}
+
 bool NeedsFrames(const Node& node) {
   return RoleOf(node) != FrameLayout::Role::kNormal || node.Is("_Recv") || node.Is("_HostRecv");
 }
@@ -41,7 +45,7 @@ absl::StatusOr<FrameAssignment> AssignFrames(const std::vector<Node*>& order) {
     const Node* witness = nullptr;
     absl::Status mismatch;
     const auto consume = [&](const Node* source) {
-      if (source == nullptr || IsBackEdge(*source, *node)) return;
+      if (source == nullptr || IsFreeConstant(*source) || IsBackEdge(*source, *node)) return;
       const int theirs = result.output_frame[static_cast<size_t>(source->id())];
       if (frame >= 0 && theirs != frame && mismatch.ok()) {
         mismatch = errors::InvalidArgument(

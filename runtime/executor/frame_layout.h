@@ -8,7 +8,10 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "core/tensor/tensor.h"
 
 namespace tandem {
 
@@ -34,6 +37,8 @@ struct FrameLayout {
     int num_dereferences = 0;
     // By local number of the node: what a new iteration begins with (see Pending).
     std::vector<int32_t> pending;
+    // Constants that nodes of this frame consume; every iteration begins with them.
+    std::vector<std::pair<int32_t, Tensor>> constants;
   };
 
   // What a node has beyond its PlanNode. In a plan with frames, PlanNode::first_slot is a slot of

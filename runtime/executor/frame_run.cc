@@ -45,9 +45,6 @@ void FrameRun::Start(StepEnvironment* environment, std::vector<Tensor> args, Don
       slot.state = Slot::State::kValue;
       slot.uses.store(uses, std::memory_order_relaxed);
     };
-    for (const Plan::ConstantSlot& constant : plan_.constants) {
-      fill(constant.slot, constant.value, kConstantUses);
-    }
     for (size_t i = 0; i < plan_.arg_slots.size(); ++i) {
       if (plan_.arg_slots[i] >= 0) fill(plan_.arg_slots[i], std::move(args[i]), kConstantUses);
     }
@@ -490,6 +487,12 @@ Iteration& FrameRun::NewIterationLocked(FrameInstance& frame, Ready& ready) {
   frame.iterations.push_back(std::move(iteration));
   frame.dead_exits.clear();
   Iteration& added = *frame.iterations.back();
+  for (const auto& [index, value] : layout.constants) {
+    Slot& slot = added.slots[static_cast<size_t>(index)];
+    slot.value = value;
+    slot.state = Slot::State::kValue;
+    slot.uses.store(kConstantUses, std::memory_order_relaxed);
+  }
   for (const FrameInstance::Value& constant : frame.constants) PutLocked(added, constant, ready);
   return added;
 }

@@ -1,6 +1,7 @@
 #include "runtime/executor/plan.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -50,11 +51,6 @@ class Compiler {
   static bool IsPlanned(const Node& node) {
     return !node.Is("_Arg") && !node.Is("_Retval") && !IsFreeConstant(node);
   }
-  // A constant that nobody orders after anything is no node of the plan.
-  static bool IsFreeConstant(const Node& node) {
-    return node.Is("Const") && node.control_inputs().empty();
-  }
-
   int32_t Number(const Node& node) const { return number_[static_cast<size_t>(node.id())]; }
   int FrameOf(const Node& node) const {
     return plan_->frames ? assignment_.input_frame[static_cast<size_t>(node.id())] : 0;
@@ -80,15 +76,34 @@ class Compiler {
 
   void AssignSlots() {
     for (Node* node : order_) {
-      if (node->Is("_Retval")) continue;
+      if (node->Is("_Retval") || IsFreeConstant(*node)) continue;
       std::vector<int32_t>& uses = UsesOf(OutputFrameOf(*node));
       first_slot_[static_cast<size_t>(node->id())] = static_cast<int32_t>(uses.size());
       uses.resize(uses.size() + static_cast<size_t>(node->num_outputs()), 0);
     }
   }
 
-  int32_t SlotOf(const Output& output) const {
-    return first_slot_[static_cast<size_t>(output.node->id())] + output.index;
+  // The slot in which a consumer in `frame` finds the value. Constants get one in each frame that
+  // consumes them.
+  int32_t SlotOf(const Output& output, int frame) {
+    const Node& node = *output.node;
+    if (!IsFreeConstant(node)) {
+      return first_slot_[static_cast<size_t>(node.id())] + output.index;
+    }
+    const auto [entry, added] = constant_slots_.emplace(std::make_pair(node.id(), frame), 0);
+    if (added) {
+      std::vector<int32_t>& uses = UsesOf(frame);
+      entry->second = static_cast<int32_t>(uses.size());
+      uses.push_back(0);
+      const Tensor& value = *node.Attr<Tensor>("value");
+      if (plan_->frames) {
+        plan_->frames->frames[static_cast<size_t>(frame)].constants.emplace_back(entry->second,
+                                                                                  value);
+      } else {
+        plan_->constants.push_back({entry->second, value});
+      }
+    }
+    return entry->second;
   }
 
   absl::Status AddNode(const Node& node) {
@@ -114,7 +129,7 @@ class Compiler {
     for (int i = 0; i < node.num_inputs(); ++i) {
       const Output source = node.input(i);
       PlanInput input;
-      input.slot = SlotOf(source);
+      input.slot = SlotOf(source, FrameOf(node));
       if (IsReference(source.dtype()) && !IsReference(node.input_dtype(i))) {
         planned.has_value_of_reference = true;
         input.dereference = dereferences++;
@@ -219,10 +234,7 @@ class Compiler {
 
   absl::Status AddArgsAndResults() {
     for (Node* node : order_) {
-      if (IsFreeConstant(*node)) {
-        plan_->constants.push_back({first_slot_[static_cast<size_t>(node->id())],
-                                    *node->Attr<Tensor>("value")});
-      } else if (node->Is("_Arg")) {
+      if (node->Is("_Arg")) {
         const size_t index = static_cast<size_t>(*node->Attr<int64_t>("index"));
         Grow(plan_->arg_slots, index, -1);
         Grow(plan_->arg_types, index, DataType::kInvalid);
@@ -237,9 +249,10 @@ class Compiler {
         }
         Grow(plan_->result_slots, index, -1);
         Grow(plan_->result_types, index, DataType::kInvalid);
-        plan_->result_slots[index] = SlotOf(source);
+        const int32_t slot = SlotOf(source, /*frame=*/0);
+        plan_->result_slots[index] = slot;
         plan_->result_types[index] = source.dtype();
-        ++UsesOf(0)[static_cast<size_t>(SlotOf(source))];
+        ++UsesOf(0)[static_cast<size_t>(slot)];
       }
     }
     return absl::OkStatus();
@@ -288,6 +301,7 @@ class Compiler {
   std::vector<Node*> planned_;
   std::vector<int32_t> number_;      // By id: the number in the plan, or -1.
   std::vector<int32_t> first_slot_;  // By id.
+  std::map<std::pair<int, int>, int32_t> constant_slots_;  // By node id and frame.
   FrameAssignment assignment_;
 };
 

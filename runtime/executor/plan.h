@@ -79,7 +79,7 @@ struct Plan {
   int32_t num_async = 0;
   std::vector<int32_t> roots;  // Nodes without pending, in order.
 
-  // Slots that are filled before a step begins.
+  // Slots that are filled before a step begins. With frames: see there.
   struct ConstantSlot {
     int32_t slot;
     Tensor value;
