@@ -19,17 +19,21 @@ inline void SpinPause() {
 #endif
 }
 
-// Spins until `done()`, for kShortSpin at most and no longer than `worthwhile()`. Returns done().
+// Spins until `done()`, for kShortSpin at most and as long as it is `worthwhile()`. Returns done().
+// Must stop being worthwhile for about a microsecond: whoever takes the last run token may be about
+// to give this very thread something to do.
 template <typename Done, typename Worthwhile>
 bool SpinUntil(Done done, Worthwhile worthwhile) {
   if (done()) return true;
   const auto end = std::chrono::steady_clock::now() + kShortSpin;
+  int vain_rounds = 0;
   do {
     for (int i = 0; i < 16; ++i) {
       if (done()) return true;
       SpinPause();
     }
-  } while (worthwhile() && std::chrono::steady_clock::now() < end);
+    vain_rounds = worthwhile() ? 0 : vain_rounds + 1;
+  } while (vain_rounds < 4 && std::chrono::steady_clock::now() < end);
   return done();
 }
 
