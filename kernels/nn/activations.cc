@@ -139,10 +139,9 @@ struct SoftplusGrad {
   static constexpr double kCost = 2;
   template <typename C>
   static void Run(const C* __restrict g, const C* __restrict x, C* __restrict y, int n, C) {
-    C e[kBlock];
-    for (int i = 0; i < n; ++i) e[i] = -x[i];
-    Exp(e, e, n);
-    for (int i = 0; i < n; ++i) y[i] = g[i] / (e[i] + C(1));
+    for (int i = 0; i < n; ++i) y[i] = -x[i];
+    Exp(y, y, n);
+    for (int i = 0; i < n; ++i) y[i] = g[i] / (y[i] + C(1));
   }
 };
 // Of x.
@@ -172,7 +171,7 @@ class UnaryKernel : public Kernel {
       : formula_(formula), cost_(cost), alpha_(static_cast<C>(alpha)) {}
 
   absl::Status Compute(KernelContext& c) override {
-    const Tensor x = c.input(0);
+    const Tensor& x = c.input(0);
     TANDEM_ASSIGN_OR_RETURN(Tensor* const y, c.ForwardOrAllocate({0}, 0, x.shape()));
     const T* const from = x.Elements<T>().data();
     T* const to = y->MutableElements<T>().data();
@@ -208,8 +207,8 @@ class GradientKernel : public Kernel {
       : formula_(formula), cost_(cost), alpha_(static_cast<C>(alpha)) {}
 
   absl::Status Compute(KernelContext& c) override {
-    const Tensor gradients = c.input(0);
-    const Tensor x = c.input(1);
+    const Tensor& gradients = c.input(0);
+    const Tensor& x = c.input(1);
     if (gradients.shape() != x.shape()) {
       return errors::InvalidArgument("gradients of shape ", gradients.shape().DebugString(),
                                      " do not fit values of shape ", x.shape().DebugString());

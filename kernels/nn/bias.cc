@@ -68,8 +68,8 @@ class BiasAddKernel : public Kernel {
   }
 
   absl::Status Compute(KernelContext& c) override {
-    const Tensor value = c.input(0);
-    const Tensor bias = c.input(1);
+    const Tensor& value = c.input(0);
+    const Tensor& bias = c.input(1);
     TANDEM_ASSIGN_OR_RETURN(const Channels s, Split(value.shape(), channels_first_));
     if (!bias.shape().IsVector() || bias.num_elements() != s.channels) {
       return errors::InvalidArgument("a bias of shape ", bias.shape().DebugString(),

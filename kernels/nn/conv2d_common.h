@@ -9,6 +9,7 @@
 #include "core/op/shape_context.h"
 #include "core/tensor/tensor.h"
 #include "kernels/nn/convolution.h"
+#include "kernels/nn/tensor_conversion.h"
 #include "kernels/nn/window.h"
 
 namespace tandem {
@@ -24,15 +25,10 @@ absl::StatusOr<Shape> ShapeFromSizes(const Tensor& sizes, absl::string_view what
 // The shape function of Conv2D and _FusedConv2D.
 absl::Status Conv2DShape(ShapeContext& c);
 
-// `images` in NHWC (sharing memory if it is already), and in float if it is a half.
+// `images` in NHWC, sharing memory if they are already.
 absl::StatusOr<Tensor> ToNhwc(KernelContext& c, const Tensor& images, DataFormat format);
-absl::StatusOr<Tensor> ToFloat(KernelContext& c, const Tensor& values);
 // The way back, into an output.
 void FromNhwc(const Tensor& nhwc, DataFormat format, Tensor& images);
-void FromFloat(const Tensor& values, Tensor& result, ParallelRunner& parallel);
-
-// Zeros in every element.
-void SetZero(Tensor& tensor);
 
 }  // namespace tandem
 

@@ -5,6 +5,7 @@
 // input again instead of trusting `orig_output`.
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <type_traits>
 
@@ -22,6 +23,25 @@ namespace {
 // Loops over the channels of one pixel. They are the only code that is compiled for each type; where
 // windows are is worked out around them.
 
+// Where TensorFlow starts its search: below it is minus infinity alone, which no maximum is.
+template <typename T>
+T Lowest() {
+  if constexpr (std::is_same_v<T, Float16>) {
+    return Float16::FromBits(0xfbff);
+  } else if constexpr (std::is_same_v<T, Bfloat16>) {
+    return Bfloat16::FromBits(0xff7f);
+  } else {
+    return std::numeric_limits<T>::lowest();
+  }
+}
+template <typename T>
+void RaiseToLowest(T* x, int64_t n) {
+  if constexpr (!std::is_integral_v<T>) {
+    const T lowest = Lowest<T>();
+    for (int64_t i = 0; i < n; ++i) x[i] = x[i] < lowest ? lowest : x[i];
+  }
+}
+
 template <typename T>
 void TakeLarger(const T* __restrict x, T* __restrict best, int64_t n) {
   for (int64_t i = 0; i < n; ++i) best[i] = best[i] < x[i] ? x[i] : best[i];
@@ -34,6 +54,7 @@ void LargestOfFour(const T* a, const T* b, const T* c, const T* d, T* __restrict
     const T abc = ab < c[i] ? c[i] : ab;
     to[i] = abc < d[i] ? d[i] : abc;
   }
+  RaiseToLowest(to, n);
 }
 template <typename T>
 void TakeLargerAndPlace(const T* __restrict x, T* __restrict best, int32_t* __restrict place,
@@ -164,6 +185,7 @@ class MaxPoolKernel : public PoolKernel {
       for (int64_t i = rows.begin; i < rows.end; ++i) {
         for (int64_t j = columns.begin; j < columns.end; ++j) TakeLarger(at(i, j), to, p.channels);
       }
+      RaiseToLowest(to, p.channels);
     }
   }
 };

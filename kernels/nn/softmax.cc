@@ -22,7 +22,7 @@ class SoftmaxKernel : public Kernel {
 
   absl::Status Compute(KernelContext& c) override {
     using C = ComputeType<T>;
-    const Tensor logits = c.input(0);
+    const Tensor& logits = c.input(0);
     const int rank = logits.shape().rank();
     if (rank < 1) return errors::InvalidArgument("logits must have rank 1 at least, not 0");
     TANDEM_ASSIGN_OR_RETURN(Tensor* const output, c.ForwardOrAllocate({0}, 0, logits.shape()));
