@@ -34,8 +34,8 @@ void Add(T* to, int64_t to_stride, const T* from, int64_t from_stride, int64_t c
 void AddElements(DataType dtype, void* to, int64_t to_stride, const void* from, int64_t from_stride,
                  int64_t count) {
   switch (dtype) {
-#define TANDEM_CASE_(T)                                                                          \
-  case DataTypeOf<T>():                                                                          \
+#define TANDEM_CASE_(T) \
+  case DataTypeOf<T>(): \
     return Add(static_cast<T*>(to), to_stride, static_cast<const T*>(from), from_stride, count);
     TANDEM_CASE_(float)
     TANDEM_CASE_(double)

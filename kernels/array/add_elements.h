@@ -8,9 +8,9 @@
 
 namespace tandem::array {
 
-// to[i·to_stride] += from[i·from_stride] for i in [0, count), strides in elements. Booleans are or-ed,
-// strings appended. REQUIRES: dtype is neither resource nor variant; no element of `to` is one of
-// `from`.
+// to[i·to_stride] += from[i·from_stride] for i in [0, count), strides in elements. Booleans are
+// or-ed, strings appended. REQUIRES: dtype is neither resource nor variant; no element of `to` is
+// one of `from`.
 void AddElements(DataType dtype, void* to, int64_t to_stride, const void* from, int64_t from_stride,
                  int64_t count);
 

@@ -5,7 +5,8 @@
 namespace tandem::array {
 
 int64_t Product(absl::Span<const int64_t> dims, int begin, int end) {
-  // Beside a size of 0 the others may have a product that does not fit. Nothing is done with it then.
+  // Beside a size of 0 the others may have a product that does not fit. Nothing is done with it
+  // then.
   uint64_t product = 1;
   for (int i = begin; i < end; ++i) product *= static_cast<uint64_t>(dims[static_cast<size_t>(i)]);
   return static_cast<int64_t>(product);
@@ -42,8 +43,8 @@ absl::StatusOr<int64_t> MergeSizes(int64_t a, int64_t b) {
 }
 
 PartialShape Subshape(const PartialShape& shape, int begin, int end) {
-  return PartialShape(shape.dims().subspan(static_cast<size_t>(begin),
-                                           static_cast<size_t>(end - begin)));
+  return PartialShape(
+      shape.dims().subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
 }
 
 PartialShape Concatenate(const PartialShape& a, const PartialShape& b) {

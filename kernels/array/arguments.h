@@ -1,5 +1,5 @@
-// Shapes, axes and sizes of ops that move elements, in kernels and, as far as values are known before
-// the run, in shape functions. Beside kernels/common/arguments.h, which reads them.
+// Shapes, axes and sizes of ops that move elements, in kernels and, as far as values are known
+// before the run, in shape functions. Beside kernels/common/arguments.h, which reads them.
 #ifndef TANDEM_KERNELS_ARRAY_ARGUMENTS_H_
 #define TANDEM_KERNELS_ARRAY_ARGUMENTS_H_
 

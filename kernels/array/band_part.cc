@@ -50,7 +50,8 @@ absl::Status BandPart(KernelContext& c) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = i % rows;
       const int64_t first = lower < 0 ? 0 : std::clamp<int64_t>(row - lower, 0, columns);
-      const int64_t last = upper < 0 ? columns : std::clamp<int64_t>(row + upper + 1, first, columns);
+      const int64_t last =
+          upper < 0 ? columns : std::clamp<int64_t>(row + upper + 1, first, columns);
       const int64_t at = i * columns;
       ZeroElements(dtype, ElementAt(dtype, to, at), first);
       if (to != from) {

@@ -16,10 +16,10 @@ namespace {
 
 constexpr int64_t kUnknown = PartialShape::kUnknownDim;
 
-// Copies `input`, seen as [outer, inner], into columns [at, at + inner) of an output whose rows have
-// `row` elements.
-void CopyColumns(KernelContext& c, const Tensor& input, int64_t outer, int64_t inner, Tensor& output,
-                 int64_t row, int64_t at) {
+// Copies `input`, seen as [outer, inner], into columns [at, at + inner) of an output whose rows
+// have `row` elements.
+void CopyColumns(KernelContext& c, const Tensor& input, int64_t outer, int64_t inner,
+                 Tensor& output, int64_t row, int64_t at) {
   void* const to = ElementAt(output.dtype(), output.mutable_data(), at);
   constexpr int64_t kInline = 16384;  // Elements; more may be worth several threads.
   if (outer == 1 && inner <= kInline) {
@@ -38,7 +38,8 @@ absl::Status ConcatShape(ShapeContext& c) {
   for (int i = 0; i < n; ++i) {
     if (!c.input(i).has_rank()) continue;
     if (c.input(i).rank() == 0) {
-      return errors::InvalidArgument("input ", i, " is a scalar; scalars cannot be concatenated "
+      return errors::InvalidArgument("input ", i,
+                                     " is a scalar; scalars cannot be concatenated "
                                      "(Pack joins them)");
     }
     if (rank >= 0 && c.input(i).rank() != rank) {
@@ -64,10 +65,9 @@ absl::Status ConcatShape(ShapeContext& c) {
     rest.SetDim(axis, kUnknown);
     absl::StatusOr<PartialShape> merged = output.MergeWith(rest);
     if (!merged.ok()) {
-      return errors::InvalidArgument("shapes ", c.input(i).DebugString(), " (input ", i, ") and ",
-                                     c.input(0).DebugString(),
-                                     " cannot be concatenated along axis ", axis,
-                                     ": they differ in another dimension");
+      return errors::InvalidArgument(
+          "shapes ", c.input(i).DebugString(), " (input ", i, ") and ", c.input(0).DebugString(),
+          " cannot be concatenated along axis ", axis, ": they differ in another dimension");
     }
     output = *std::move(merged);
   }
@@ -129,8 +129,8 @@ absl::Status ConcatGradient(GradientContext& g) {
   }
   const Output axis32 = CastTo(g, axis, kInt32);
   if (sizes.size() == static_cast<size_t>(n)) {
-    const std::vector<Output> parts = g.CallAll(
-        "SplitV", {dy, IntVector(g, kInt64, sizes), axis32}, {{"num_split", n}});
+    const std::vector<Output> parts =
+        g.CallAll("SplitV", {dy, IntVector(g, kInt64, sizes), axis32}, {{"num_split", n}});
     for (size_t i = 0; i < parts.size(); ++i) g.SetInputGradient(static_cast<int>(i), parts[i]);
     return absl::OkStatus();
   }

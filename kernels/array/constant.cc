@@ -42,8 +42,7 @@ class ConstKernel : public Kernel {
     MutexLock lock(mu_);
     if (!on_device_.is_valid()) {
       TANDEM_ASSIGN_OR_RETURN(on_device_, c.AllocateTemporary(value_.dtype(), value_.shape()));
-      CopyElements(value_.dtype(), on_device_.mutable_data(), value_.data(),
-                   value_.num_elements());
+      CopyElements(value_.dtype(), on_device_.mutable_data(), value_.data(), value_.num_elements());
     }
     c.SetOutput(0, on_device_);
     return absl::OkStatus();
@@ -71,8 +70,7 @@ class PlaceholderKernel : public Kernel {
   // Runs only when the placeholder was not fed.
   absl::Status Compute(KernelContext& c) override {
     return errors::InvalidArgument("placeholder '", c.node_name(), "' must be fed a ",
-                                   DataTypeName(dtype_), " tensor of shape ",
-                                   shape_.DebugString());
+                                   DataTypeName(dtype_), " tensor of shape ", shape_.DebugString());
   }
 
  private:
@@ -115,8 +113,8 @@ absl::Status Fill(KernelContext& c) {
   TANDEM_ASSIGN_OR_RETURN(Shape shape, ShapeArgument(c.input(0), "dims"));
   const Tensor& value = c.input(1);
   if (value.shape().rank() > 1 || value.num_elements() != 1) {
-    return errors::InvalidArgument("the value to fill with has shape ",
-                                   value.shape().DebugString(), "; a scalar is wanted");
+    return errors::InvalidArgument("the value to fill with has shape ", value.shape().DebugString(),
+                                   "; a scalar is wanted");
   }
   TANDEM_ASSIGN_OR_RETURN(Tensor * output, c.AllocateOutput(0, std::move(shape)));
   FillElements(c.parallel(), value.dtype(), output->mutable_data(), value.data(),
@@ -179,8 +177,7 @@ absl::Status OnesLike(KernelContext& c) {
   TANDEM_ASSIGN_OR_RETURN(Tensor * output, c.ForwardOrAllocate({0}, 0, c.input(0).shape()));
   alignas(16) char one[16] = {};
   WriteOne(output->dtype(), one);
-  FillElements(c.parallel(), output->dtype(), output->mutable_data(), one,
-               output->num_elements());
+  FillElements(c.parallel(), output->dtype(), output->mutable_data(), one, output->num_elements());
   return absl::OkStatus();
 }
 
@@ -235,8 +232,9 @@ TANDEM_OP("ZerosLike")
 TANDEM_OP("OnesLike")
     .Inputs("x:T")
     .Outputs("y:T")
-    .Attrs("T:type{bfloat16,float16,float32,float64,int8,uint8,int16,uint16,int32,uint32,int64,"
-           "uint64,complex64,complex128,bool}")
+    .Attrs(
+        "T:type{bfloat16,float16,float32,float64,int8,uint8,int16,uint16,int32,uint32,int64,"
+        "uint64,complex64,complex128,bool}")
     .Shape(UnchangedShape)
     .NotDifferentiable()
     .Cpu(ForTypes("T", AllTypesBut({kString, kResource, kVariant}), Function(OnesLike)));

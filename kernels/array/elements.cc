@@ -75,16 +75,15 @@ absl::optional<Tensor> AlignedView(const Tensor& tensor, int64_t begin, const Sh
   }
   absl::StatusOr<Tensor> flat = tensor.Reshaped(Shape({tensor.num_elements()}));
   if (!flat.ok()) return absl::nullopt;
-  absl::StatusOr<Tensor> view =
-      flat->Slice(begin, begin + shape.num_elements()).Reshaped(shape);
+  absl::StatusOr<Tensor> view = flat->Slice(begin, begin + shape.num_elements()).Reshaped(shape);
   if (!view.ok()) return absl::nullopt;
   return *std::move(view);
 }
 
 std::vector<DataType> AllTypes() {
-  return {kFloat32,   kFloat64,    kInt32,     kUint8,   kInt16,  kInt8,
-          kString,    kComplex64,  kInt64,     kBool,    kBfloat16, kUint16,
-          kComplex128, kFloat16,   kResource,  kVariant, kUint32, kUint64};
+  return {kFloat32,    kFloat64,   kInt32,    kUint8,   kInt16,    kInt8,
+          kString,     kComplex64, kInt64,    kBool,    kBfloat16, kUint16,
+          kComplex128, kFloat16,   kResource, kVariant, kUint32,   kUint64};
 }
 
 std::vector<DataType> AllTypesBut(std::initializer_list<DataType> excluded) {
@@ -95,9 +94,7 @@ std::vector<DataType> AllTypesBut(std::initializer_list<DataType> excluded) {
   return types;
 }
 
-std::vector<DataType> NumberTypes() {
-  return AllTypesBut({kString, kBool, kResource, kVariant});
-}
+std::vector<DataType> NumberTypes() { return AllTypesBut({kString, kBool, kResource, kVariant}); }
 
 KernelDef ForTypes(std::string type_attr, std::vector<DataType> types, KernelDef kernel) {
   kernel.types.emplace_back(std::move(type_attr), std::move(types));

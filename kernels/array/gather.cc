@@ -1,7 +1,7 @@
 // Gather and GatherV2: slices of a tensor along one axis, by index.
 //
-// Everything is seen in four dimensions: params [batch, outer, axis, inner], indices [batch, count],
-// output [batch, outer, count, inner].
+// Everything is seen in four dimensions: params [batch, outer, axis, inner], indices [batch,
+// count], output [batch, outer, count, inner].
 #include <algorithm>
 
 #include "core/base/status.h"
@@ -103,24 +103,23 @@ absl::Status GatherAlong(KernelContext& c, int64_t given_axis, int64_t given_bat
   const int64_t outer = Product(sizes, batch_dims, axis);
   const int64_t limit = sizes[static_cast<size_t>(axis)];
   const int64_t inner = Product(sizes, axis + 1, params.shape().rank());
-  const int64_t count =
-      Product(indices.shape().dims(), batch_dims, indices.shape().rank());
+  const int64_t count = Product(indices.shape().dims(), batch_dims, indices.shape().rank());
 
   const int64_t bad = FindOutOfRange(indices, limit);
   if (bad >= 0) {
     int64_t value = 0;
     ReadIndices(indices, bad, bad + 1, &value);
-    return errors::InvalidArgument("index ", value, " (number ", bad,
-                                   " of indices of shape ", indices.shape().DebugString(),
-                                   ") lies outside [0, ", limit, "), dimension ", axis,
-                                   " of params of shape ", params.shape().DebugString());
+    return errors::InvalidArgument("index ", value, " (number ", bad, " of indices of shape ",
+                                   indices.shape().DebugString(), ") lies outside [0, ", limit,
+                                   "), dimension ", axis, " of params of shape ",
+                                   params.shape().DebugString());
   }
   const DataType dtype = params.dtype();
   TANDEM_ASSIGN_OR_RETURN(Tensor * output, c.AllocateOutput(0, std::move(shape)));
   if (output->num_elements() == 0) return absl::OkStatus();
   // A unit of the loop is a row of the output; rows of one [batch, outer] lie together.
-  const double cost =
-      5 + kNanosecondsPerByte * static_cast<double>(inner) * static_cast<double>(DataTypeSize(dtype));
+  const double cost = 5 + kNanosecondsPerByte * static_cast<double>(inner) *
+                              static_cast<double>(DataTypeSize(dtype));
   c.parallel().For(batch * outer * count, cost, [&](int64_t begin, int64_t end) {
     int64_t rows[kIndexBlock];
     while (begin < end) {
@@ -176,8 +175,8 @@ void SetSparseGradient(GradientContext& g) {
     if (infer) row_shape = IntVector(g, kInt64, sizes);
   }
   if (!row_shape.valid()) {
-    const Output count = g.Call("Reshape", {g.Call("Size", {indices}, {{"out_type", index}}),
-                                            IntVector(g, kInt32, {1})});
+    const Output count = g.Call(
+        "Reshape", {g.Call("Size", {indices}, {{"out_type", index}}), IntVector(g, kInt32, {1})});
     row_shape = g.Call("ConcatV2", {count, SubVector(g, dense_shape, 1), IntScalar(g, kInt32, 0)});
   }
   const Output values = g.Call("Reshape", {g.OutputGradient(0), row_shape});
@@ -229,25 +228,24 @@ absl::Status GatherV2Gradient(GradientContext& g) {
 
   const Output perm = IntVector(g, kInt32, {0, 2, 1, 3});
   const Output swapped = g.Call(
-      "Transpose", {g.Call("Reshape", {g.OutputGradient(0),
-                                       g.Call("Pack", {batch, outer, count, inner})}),
-                    perm});
+      "Transpose",
+      {g.Call("Reshape", {g.OutputGradient(0), g.Call("Pack", {batch, outer, count, inner})}),
+       perm});
   const Output rows = g.Call(
-      "Reshape", {swapped, g.Call("Pack", {g.Call("Mul", {batch, count}),
-                                           g.Call("Mul", {outer, inner})})});
+      "Reshape",
+      {swapped, g.Call("Pack", {g.Call("Mul", {batch, count}), g.Call("Mul", {outer, inner})})});
   // Batch b's rows are those from b·limit on.
-  const Output ids = g.Call("Reshape", {CastTo(g, indices, kInt64),
-                                        g.Call("Pack", {batch, count})});
+  const Output ids =
+      g.Call("Reshape", {CastTo(g, indices, kInt64), g.Call("Pack", {batch, count})});
   const Output one = IntScalar(g, kInt64, 1);
-  const Output offsets = g.Call(
-      "Mul", {g.Call("Range", {IntScalar(g, kInt64, 0), batch, one}), limit});
+  const Output offsets =
+      g.Call("Mul", {g.Call("Range", {IntScalar(g, kInt64, 0), batch, one}), limit});
   const Output offset_ids =
       Flatten(g, g.Call("Add", {ids, g.Call("ExpandDims", {offsets, IntScalar(g, kInt32, 1)})}));
-  const Output sums = g.Call("UnsortedSegmentSum",
-                             {rows, offset_ids, g.Call("Mul", {batch, limit})});
+  const Output sums =
+      g.Call("UnsortedSegmentSum", {rows, offset_ids, g.Call("Mul", {batch, limit})});
   const Output back = g.Call(
-      "Transpose",
-      {g.Call("Reshape", {sums, g.Call("Pack", {batch, limit, outer, inner})}), perm});
+      "Transpose", {g.Call("Reshape", {sums, g.Call("Pack", {batch, limit, outer, inner})}), perm});
   g.SetInputGradient(0, g.Call("Reshape", {back, shape}));
   return absl::OkStatus();
 }
@@ -263,8 +261,9 @@ TANDEM_OP("Gather")
 TANDEM_OP("GatherV2")
     .Inputs("params:Tparams, indices:Tindices, axis:Taxis")
     .Outputs("output:Tparams")
-    .Attrs("batch_dims:int=0; Tparams:type; Tindices:type{int16,int32,int64}; "
-           "Taxis:type{int32,int64}")
+    .Attrs(
+        "batch_dims:int=0; Tparams:type; Tindices:type{int16,int32,int64}; "
+        "Taxis:type{int32,int64}")
     .Shape(GatherV2Shape)
     .Gradient(GatherV2Gradient)
     .HostMemory({"axis"})

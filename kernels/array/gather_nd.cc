@@ -47,8 +47,8 @@ class Tuples {
   int64_t count() const { return count_; }
   int64_t slice_size() const { return slice_size_; }
 
-  // Slices of tuples [begin, begin + n), n <= kIndexBlock; -1 for one that lies outside. Returns the
-  // first of those, or -1.
+  // Slices of tuples [begin, begin + n), n <= kIndexBlock; -1 for one that lies outside. Returns
+  // the first of those, or -1.
   int64_t Read(int64_t begin, int64_t n, int64_t* slices) const {
     int64_t bad = -1;
     std::fill_n(slices, n, 0);
@@ -147,9 +147,11 @@ class GatherNdKernel : public Kernel {
     const Tuples tuples(indices, params.shape());
     const DataType dtype = params.dtype();
     const int64_t slice = tuples.slice_size();
-    const double cost = 5 + 2 * depth + kNanosecondsPerByte * static_cast<double>(slice) *
-                                            static_cast<double>(DataTypeSize(dtype));
-    // The first tuple outside in each block: so the message does not depend on how the loop was cut.
+    const double cost =
+        5 + 2 * depth +
+        kNanosecondsPerByte * static_cast<double>(slice) * static_cast<double>(DataTypeSize(dtype));
+    // The first tuple outside in each block: so the message does not depend on how the loop was
+    // cut.
     const int64_t blocks = (tuples.count() + kIndexBlock - 1) / kIndexBlock;
     std::vector<int64_t> bad(static_cast<size_t>(blocks), -1);
     c.parallel().For(blocks, cost * kIndexBlock, [&](int64_t begin, int64_t end) {
@@ -184,8 +186,8 @@ absl::Status GatherNdGradient(GradientContext& g) {
   if (shape.has_rank() && shape.rank() == 2 && shape.dim(1) == 1 &&
       g.Attr<std::string>("bad_indices_policy") != "IGNORE") {
     // Whole rows: a sparse gradient.
-    g.SetInputGradient(0, Gradient(g.OutputGradient(0), Flatten(g, indices),
-                                   ShapeVector(g, params, index)));
+    g.SetInputGradient(
+        0, Gradient(g.OutputGradient(0), Flatten(g, indices), ShapeVector(g, params, index)));
     return absl::OkStatus();
   }
   g.SetInputGradient(
@@ -239,10 +241,10 @@ class ScatterNdKernel : public Kernel {
     Ints wanted(outer.begin(), outer.end() - 1);
     for (int i = depth; i < shape.rank(); ++i) wanted.push_back(shape.dim(i));
     if (updates.shape().dims() != absl::MakeConstSpan(wanted)) {
-      return errors::InvalidArgument("'updates' has shape ", updates.shape().DebugString(), "; [",
-                                     absl::StrJoin(wanted, ","), "] is wanted for indices of shape ",
-                                     indices.shape().DebugString(), " into shape ",
-                                     shape.DebugString());
+      return errors::InvalidArgument(
+          "'updates' has shape ", updates.shape().DebugString(), "; [", absl::StrJoin(wanted, ","),
+          "] is wanted for indices of shape ", indices.shape().DebugString(), " into shape ",
+          shape.DebugString());
     }
     const Tuples tuples(indices, shape);
     std::vector<int64_t> slices(static_cast<size_t>(tuples.count()));
@@ -267,8 +269,7 @@ class ScatterNdKernel : public Kernel {
       const int64_t columns = std::min(end * kColumns, slice) - column;
       for (size_t i = 0; i < slices.size(); ++i) {
         if (slices[i] < 0) continue;
-        AddElements(dtype,
-                    ElementAt(dtype, output->mutable_data(), slices[i] * slice + column), 1,
+        AddElements(dtype, ElementAt(dtype, output->mutable_data(), slices[i] * slice + column), 1,
                     ElementAt(dtype, updates.data(), static_cast<int64_t>(i) * slice + column), 1,
                     columns);
       }
@@ -281,8 +282,9 @@ class ScatterNdKernel : public Kernel {
 };
 
 absl::Status ScatterNdGradient(GradientContext& g) {
-  g.SetInputGradient(1, g.Call("GatherNd", {g.OutputGradient(0), g.input(0)},
-                               {{"bad_indices_policy", g.Attr<std::string>("bad_indices_policy")}}));
+  g.SetInputGradient(1,
+                     g.Call("GatherNd", {g.OutputGradient(0), g.input(0)},
+                            {{"bad_indices_policy", g.Attr<std::string>("bad_indices_policy")}}));
   return absl::OkStatus();
 }
 

@@ -45,10 +45,10 @@ Output SubVector(GradientContext& g, Output vector, Output begin, Output end) {
 }
 
 Output SubVector(GradientContext& g, Output vector, int64_t begin) {
-  return g.Call("StridedSlice",
-                {vector, IntVector(g, kInt32, {begin}), IntVector(g, kInt32, {0}),
-                 IntVector(g, kInt32, {1})},
-                {{"end_mask", 1}});
+  return g.Call(
+      "StridedSlice",
+      {vector, IntVector(g, kInt32, {begin}), IntVector(g, kInt32, {0}), IntVector(g, kInt32, {1})},
+      {{"end_mask", 1}});
 }
 
 Output ProductOf(GradientContext& g, Output vector) {

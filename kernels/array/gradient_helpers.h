@@ -17,8 +17,8 @@ Output IntScalar(GradientContext& g, DataType dtype, int64_t value);
 
 // The shape of `x` as a vector of `dtype`: a constant where it is known.
 Output ShapeVector(GradientContext& g, Output x, DataType dtype);
-// Elements [begin, end) of a vector; `begin` and `end` are vectors of one int32. Without an end: all
-// that follow.
+// Elements [begin, end) of a vector; `begin` and `end` are vectors of one int32. Without an end:
+// all that follow.
 Output SubVector(GradientContext& g, Output vector, Output begin, Output end);
 Output SubVector(GradientContext& g, Output vector, int64_t begin);
 // The product of the elements of a vector, a scalar.

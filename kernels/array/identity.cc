@@ -1,5 +1,5 @@
-// Ops that hand their inputs on, sharing memory: Identity, IdentityN, StopGradient, PreventGradient,
-// PlaceholderWithDefault, EnsureShape.
+// Ops that hand their inputs on, sharing memory: Identity, IdentityN, StopGradient,
+// PreventGradient, PlaceholderWithDefault, EnsureShape.
 #include "core/base/status.h"
 #include "core/kernel/factories.h"
 #include "core/op/gradient_context.h"
@@ -43,8 +43,7 @@ absl::Status DefaultShape(ShapeContext& c) {
 }
 
 absl::Status EnsuredShape(ShapeContext& c) {
-  TANDEM_ASSIGN_OR_RETURN(PartialShape shape,
-                          c.Attr<PartialShape>("shape").MergeWith(c.input(0)));
+  TANDEM_ASSIGN_OR_RETURN(PartialShape shape, c.Attr<PartialShape>("shape").MergeWith(c.input(0)));
   return c.SetOutput(0, std::move(shape));
 }
 

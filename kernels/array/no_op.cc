@@ -30,14 +30,17 @@ class AssertKernel : public Kernel {
     }
     if (condition.ScalarValue<bool>()) return absl::OkStatus();
     std::string message = "assertion failed:";
-    for (int i = 1; i < c.num_inputs(); ++i) absl::StrAppend(&message, " [", Summary(c.input(i)), "]");
+    for (int i = 1; i < c.num_inputs(); ++i)
+      absl::StrAppend(&message, " [", Summary(c.input(i)), "]");
     return errors::InvalidArgument(message);
   }
 
  private:
-  // A string without quotes, so that a message reads as one; of others type, shape and first values.
+  // A string without quotes, so that a message reads as one; of others type, shape and first
+  // values.
   std::string Summary(const Tensor& value) const {
-    if (value.dtype() == kString && value.shape().IsScalar()) return value.ScalarValue<std::string>();
+    if (value.dtype() == kString && value.shape().IsScalar())
+      return value.ScalarValue<std::string>();
     // Nothing or a negative number: all of them, within reason.
     constexpr int64_t kMost = 1000;
     const int64_t count = summarize_ > 0 && summarize_ < kMost ? summarize_ : kMost;

@@ -32,8 +32,7 @@ absl::Status OneHotShape(ShapeContext& c) {
   const absl::optional<int64_t> depth = c.InputAsInt(1);
   if (depth.has_value()) TANDEM_RETURN_IF_ERROR(CheckDepth(*depth));
   if (!c.input(0).has_rank()) return c.SetOutput(0, PartialShape::Unknown());
-  TANDEM_ASSIGN_OR_RETURN(const int axis,
-                          OneHotAxis(c.Attr<int64_t>("axis"), c.input(0).rank()));
+  TANDEM_ASSIGN_OR_RETURN(const int axis, OneHotAxis(c.Attr<int64_t>("axis"), c.input(0).rank()));
   return c.SetOutput(0, WithDim(c.input(0), axis, depth.value_or(PartialShape::kUnknownDim)));
 }
 

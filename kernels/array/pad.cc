@@ -97,10 +97,8 @@ absl::StatusOr<Ints> ReadPaddings(const Tensor& paddings, const Shape& input) {
 absl::StatusOr<Shape> AddPaddings(const Shape& input, const Ints& paddings) {
   Ints dims;
   for (size_t d = 0; d < paddings.size() / 2; ++d) {
-    TANDEM_ASSIGN_OR_RETURN(const int64_t margin,
-                            AddSizes(paddings[2 * d], paddings[2 * d + 1]));
-    TANDEM_ASSIGN_OR_RETURN(const int64_t size,
-                            AddSizes(input.dim(static_cast<int>(d)), margin));
+    TANDEM_ASSIGN_OR_RETURN(const int64_t margin, AddSizes(paddings[2 * d], paddings[2 * d + 1]));
+    TANDEM_ASSIGN_OR_RETURN(const int64_t size, AddSizes(input.dim(static_cast<int>(d)), margin));
     dims.push_back(size);
   }
   return Shape::FromDims(dims);
@@ -108,9 +106,9 @@ absl::StatusOr<Shape> AddPaddings(const Shape& input, const Ints& paddings) {
 
 // --- The margin, taken apart
 //
-// A padded tensor is its interior and, for each dimension d, two slabs: before and after the interior
-// along d, within the interior along the dimensions before d and as wide as the whole tensor along
-// those after it. So each element lies in exactly one of them.
+// A padded tensor is its interior and, for each dimension d, two slabs: before and after the
+// interior along d, within the interior along the dimensions before d and as wide as the whole
+// tensor along those after it. So each element lies in exactly one of them.
 
 struct Padded {
   Padded(const Shape& inner, const Shape& outer, const Ints& paddings)
@@ -225,17 +223,17 @@ class MirrorKernel : public Kernel {
     for (size_t i = 0; i < paddings.size(); ++i) {
       const int64_t size = inner.dim(static_cast<int>(i / 2));
       if (paddings[i] > size - offset_) {
-        return errors::InvalidArgument(
-            "paddings[", i / 2, ",", i % 2, "] is ", paddings[i], "; dimension ", i / 2,
-            " of size ", size, " mirrored ", offset_ == 1 ? "without" : "with",
-            " its edge allows at most ", size - offset_);
+        return errors::InvalidArgument("paddings[", i / 2, ",", i % 2, "] is ", paddings[i],
+                                       "; dimension ", i / 2, " of size ", size, " mirrored ",
+                                       offset_ == 1 ? "without" : "with",
+                                       " its edge allows at most ", size - offset_);
       }
     }
     return absl::OkStatus();
   }
 
-  // For the margin before (or behind) the interior along `d`, of `size` rows: the row at the far end
-  // of the margin's first row's walk away from the edge, and the row that it mirrors.
+  // For the margin before (or behind) the interior along `d`, of `size` rows: the row at the far
+  // end of the margin's first row's walk away from the edge, and the row that it mirrors.
   struct Edge {
     int64_t margin;  // Row of the margin next to the interior.
     int64_t mirror;  // Row of the interior that it shows.
@@ -289,8 +287,7 @@ void AddGrid(DataType dtype, char* to, const char* from, const LoopDims& dims) {
   Odometer odometer(absl::MakeConstSpan(dims.data(), dims.size() - 1), 0);
   for (int64_t i = 0; i < positions; ++i, odometer.Next()) {
     AddElements(dtype, ElementAt(dtype, to, odometer.to()), dims.back().to_stride,
-                ElementAt(dtype, from, odometer.from()), dims.back().from_stride,
-                dims.back().size);
+                ElementAt(dtype, from, odometer.from()), dims.back().from_stride, dims.back().size);
   }
 }
 
@@ -339,8 +336,7 @@ class MirrorPadGradKernel : public MirrorKernel {
       interior.push_back({inner.dim(i), to_strides[static_cast<size_t>(i)], padded.stride(i)});
     }
     CopyStrided(c.parallel(), input.dtype(), output->mutable_data(),
-                ElementAt(input.dtype(), data, padded.Corner(padded.rank())),
-                std::move(interior));
+                ElementAt(input.dtype(), data, padded.Corner(padded.rank())), std::move(interior));
     return absl::OkStatus();
   }
 };

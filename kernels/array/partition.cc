@@ -1,5 +1,5 @@
-// DynamicPartition, which deals rows out to several tensors, and DynamicStitch, which brings rows of
-// several tensors together.
+// DynamicPartition, which deals rows out to several tensors, and DynamicStitch, which brings rows
+// of several tensors together.
 #include <algorithm>
 #include <vector>
 
@@ -36,8 +36,7 @@ absl::Status DynamicPartitionShape(ShapeContext& c) {
   }
   PartialShape output;
   if (data.has_rank() && partitions.has_rank()) {
-    output = Concatenate(PartialShape({kUnknown}),
-                         Subshape(data, partitions.rank(), data.rank()));
+    output = Concatenate(PartialShape({kUnknown}), Subshape(data, partitions.rank(), data.rank()));
   }
   for (int i = 0; i < c.num_outputs(); ++i) TANDEM_RETURN_IF_ERROR(c.SetOutput(i, output));
   return absl::OkStatus();
@@ -58,9 +57,8 @@ absl::Status DynamicPartition(KernelContext& c) {
   for (size_t i = 0; i < part_of.size(); ++i) {
     if (part_of[i] < 0 || part_of[i] >= parts) {
       return errors::InvalidArgument("partition ", part_of[i], " (number ", i,
-                                     " of partitions of shape ",
-                                     partitions.shape().DebugString(), ") lies outside [0, ",
-                                     parts, ")");
+                                     " of partitions of shape ", partitions.shape().DebugString(),
+                                     ") lies outside [0, ", parts, ")");
     }
     rows[static_cast<size_t>(part_of[i])].push_back(static_cast<int64_t>(i));
   }
@@ -84,11 +82,11 @@ absl::Status DynamicPartitionGradient(GradientContext& g) {
   const Output partitions = g.input(1);
   const Output prefix = ShapeVector(g, partitions, kInt32);
   const Output numbers = g.Call(
-      "Reshape", {g.Call("Range", {IntScalar(g, kInt32, 0), ProductOf(g, prefix),
-                                   IntScalar(g, kInt32, 1)}),
-                  prefix});
-  std::vector<Output> inputs = g.CallAll("DynamicPartition", {numbers, partitions},
-                                         {{"num_partitions", g.num_outputs()}});
+      "Reshape",
+      {g.Call("Range", {IntScalar(g, kInt32, 0), ProductOf(g, prefix), IntScalar(g, kInt32, 1)}),
+       prefix});
+  std::vector<Output> inputs =
+      g.CallAll("DynamicPartition", {numbers, partitions}, {{"num_partitions", g.num_outputs()}});
   for (int i = 0; i < g.num_outputs(); ++i) inputs.push_back(g.OutputGradient(i));
   const Output stitched = g.Call("DynamicStitch", inputs, {{"N", g.num_outputs()}});
   g.SetInputGradient(0, g.Call("Reshape", {stitched, g.Call("Shape", {g.input(0)})}));
@@ -188,8 +186,8 @@ absl::Status DynamicStitch(KernelContext& c) {
 absl::Status DynamicStitchGradient(GradientContext& g) {
   const int n = g.num_inputs() / 2;
   for (int i = 0; i < n; ++i) {
-    g.SetInputGradient(n + i, g.Call("GatherV2", {g.OutputGradient(0), g.input(i),
-                                                  IntScalar(g, kInt32, 0)}));
+    g.SetInputGradient(
+        n + i, g.Call("GatherV2", {g.OutputGradient(0), g.input(i), IntScalar(g, kInt32, 0)}));
   }
   return absl::OkStatus();
 }

@@ -210,9 +210,8 @@ absl::StatusOr<PartialShape> BitcastShape(const PartialShape& input, DataType fr
 }
 
 absl::Status BitcastShapeFunction(ShapeContext& c) {
-  TANDEM_ASSIGN_OR_RETURN(
-      PartialShape output,
-      BitcastShape(c.input(0), c.Attr<DataType>("T"), c.Attr<DataType>("type")));
+  TANDEM_ASSIGN_OR_RETURN(PartialShape output, BitcastShape(c.input(0), c.Attr<DataType>("T"),
+                                                            c.Attr<DataType>("type")));
   return c.SetOutput(0, std::move(output));
 }
 
@@ -258,10 +257,11 @@ TANDEM_OP("Squeeze")
 TANDEM_OP("Bitcast")
     .Inputs("input:T")
     .Outputs("output:type")
-    .Attrs("T:type{bfloat16,float16,float32,float64,int64,int32,uint8,uint16,uint32,uint64,int8,"
-           "int16,complex64,complex128,qint8,quint8,qint16,quint16,qint32}; "
-           "type:type{bfloat16,float16,float32,float64,int64,int32,uint8,uint16,uint32,uint64,int8,"
-           "int16,complex64,complex128,qint8,quint8,qint16,quint16,qint32}")
+    .Attrs(
+        "T:type{bfloat16,float16,float32,float64,int64,int32,uint8,uint16,uint32,uint64,int8,"
+        "int16,complex64,complex128,qint8,quint8,qint16,quint16,qint32}; "
+        "type:type{bfloat16,float16,float32,float64,int64,int32,uint8,uint16,uint32,uint64,int8,"
+        "int16,complex64,complex128,qint8,quint8,qint16,quint16,qint32}")
     .Cheap()
     .Shape(BitcastShapeFunction)
     .Cpu(Function(Bitcast));

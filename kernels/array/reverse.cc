@@ -116,15 +116,13 @@ class ReverseSequenceKernel : public Kernel {
     const int64_t steps = shape.dim(static_cast<int>(seq_dim_));
     TANDEM_ASSIGN_OR_RETURN(const Ints lengths, VectorArgument(c.input(1), "seq_lengths"));
     if (static_cast<int64_t>(lengths.size()) != batches) {
-      return errors::InvalidArgument("'seq_lengths' has ", lengths.size(),
-                                     " elements; dimension ", batch_dim_,
-                                     " of the input has size ", batches);
+      return errors::InvalidArgument("'seq_lengths' has ", lengths.size(), " elements; dimension ",
+                                     batch_dim_, " of the input has size ", batches);
     }
     for (size_t b = 0; b < lengths.size(); ++b) {
       if (lengths[b] < 0 || lengths[b] > steps) {
-        return errors::InvalidArgument("seq_lengths[", b, "] is ", lengths[b],
-                                       ", outside [0, ", steps, "], the size of dimension ",
-                                       seq_dim_);
+        return errors::InvalidArgument("seq_lengths[", b, "] is ", lengths[b], ", outside [0, ",
+                                       steps, "], the size of dimension ", seq_dim_);
       }
     }
     TANDEM_ASSIGN_OR_RETURN(Tensor * output, c.AllocateOutput(0, shape));
@@ -133,8 +131,8 @@ class ReverseSequenceKernel : public Kernel {
     const size_t batch = static_cast<size_t>(batch_dim_);
     LoopDims dims;
     for (int i = 0; i < shape.rank(); ++i) {
-      dims.push_back({shape.dim(i), strides[static_cast<size_t>(i)],
-                      strides[static_cast<size_t>(i)]});
+      dims.push_back(
+          {shape.dim(i), strides[static_cast<size_t>(i)], strides[static_cast<size_t>(i)]});
     }
     dims[batch].size = 1;
     for (int64_t b = 0; b < batches; ++b) {
@@ -168,8 +166,9 @@ absl::Status ReverseSequenceGradient(GradientContext& g) {
 TANDEM_OP("ReverseV2")
     .Inputs("tensor:T, axis:Tidx")
     .Outputs("output:T")
-    .Attrs("Tidx:type{int32,int64}=int32; T:type{uint8,int8,uint16,int16,int32,uint32,int64,"
-           "uint64,bool,bfloat16,float16,float32,float64,complex64,complex128,string}")
+    .Attrs(
+        "Tidx:type{int32,int64}=int32; T:type{uint8,int8,uint16,int16,int32,uint32,int64,"
+        "uint64,bool,bfloat16,float16,float32,float64,complex64,complex128,string}")
     .Shape(ReverseShape)
     .Gradient(ReverseGradient)
     .HostMemory({"axis"})

@@ -26,8 +26,8 @@ void GatherElements(char* to, const char* from, const int64_t* rows, int64_t cou
 }
 
 void GatherBytes(char* to, const char* from, int64_t bytes, const int64_t* rows, int64_t count) {
-  // Rows of a large table come from anywhere in memory: the first lines of one that is needed soon are
-  // asked for early.
+  // Rows of a large table come from anywhere in memory: the first lines of one that is needed soon
+  // are asked for early.
   constexpr int64_t kAhead = 8;
   constexpr int64_t kLine = 64;
   constexpr int64_t kMaxLines = 8;

@@ -20,8 +20,9 @@ absl::Status ShapeVectors(ShapeContext& c) {
 
 absl::Status CheckFits(int64_t size, DataType type, const Shape& shape) {
   if (type == kInt64 || size <= std::numeric_limits<int32_t>::max()) return absl::OkStatus();
-  return errors::InvalidArgument("the shape ", shape.DebugString(), " holds ", size,
-                                 ", which does not fit into int32; set attribute 'out_type' to int64");
+  return errors::InvalidArgument(
+      "the shape ", shape.DebugString(), " holds ", size,
+      ", which does not fit into int32; set attribute 'out_type' to int64");
 }
 
 // Writes integers as int32 or int64.

@@ -1,5 +1,5 @@
-// Ops that take a part of a tensor by position: Slice, StridedSlice; and StridedSliceGrad, which puts
-// one back among zeros.
+// Ops that take a part of a tensor by position: Slice, StridedSlice; and StridedSliceGrad, which
+// puts one back among zeros.
 #include "absl/strings/str_join.h"
 #include "core/base/status.h"
 #include "core/op/gradient_context.h"
@@ -56,8 +56,8 @@ absl::Status TakePart(KernelContext& c, const Tensor& input, const Ints& begin, 
 
 absl::Status CheckPart(size_t dim, int64_t begin, int64_t size, int64_t whole) {
   if (begin < 0 || begin > whole) {
-    return errors::InvalidArgument("begin[", dim, "] is ", begin, "; dimension ", dim,
-                                   " has size ", whole);
+    return errors::InvalidArgument("begin[", dim, "] is ", begin, "; dimension ", dim, " has size ",
+                                   whole);
   }
   if (size < 0 || size > whole - begin) {
     return errors::InvalidArgument("size[", dim, "] is ", size, " from begin[", dim, "] = ", begin,
@@ -75,10 +75,9 @@ absl::Status SliceShape(ShapeContext& c) {
     if (!c.input(i).has_rank()) continue;
     absl::StatusOr<int64_t> merged = MergeSizes(rank, c.input(i).dim(0));
     if (!merged.ok()) {
-      return errors::InvalidArgument("'begin' ", c.input(1).DebugString(), " and 'size' ",
-                                     c.input(2).DebugString(),
-                                     " must have an element for each dimension of the input ",
-                                     c.input(0).DebugString());
+      return errors::InvalidArgument(
+          "'begin' ", c.input(1).DebugString(), " and 'size' ", c.input(2).DebugString(),
+          " must have an element for each dimension of the input ", c.input(0).DebugString());
     }
     rank = *merged;
   }
@@ -140,8 +139,8 @@ absl::Status Slice(KernelContext& c) {
 absl::Status SliceGradient(GradientContext& g) {
   const DataType index = RemoveReference(g.input(1).dtype());
   const Output before = g.input(1);
-  const Output rest = g.Call("Sub", {ShapeVector(g, g.input(0), index),
-                                     ShapeVector(g, g.output(0), index)});
+  const Output rest =
+      g.Call("Sub", {ShapeVector(g, g.input(0), index), ShapeVector(g, g.output(0), index)});
   const Output after = g.Call("Sub", {rest, before});
   const Output paddings = g.Call("Pack", {before, after}, {{"axis", 1}});
   g.SetInputGradient(0, g.Call("Pad", {g.OutputGradient(0), paddings}));
@@ -202,8 +201,8 @@ class StridedSliceKernel : public Kernel {
 
   absl::Status Compute(KernelContext& c) override {
     const Tensor& input = c.input(0);
-    TANDEM_ASSIGN_OR_RETURN(const SliceSpec spec, ResolveKnown(input.shape(), c.input(1), c.input(2),
-                                                               c.input(3), masks_));
+    TANDEM_ASSIGN_OR_RETURN(const SliceSpec spec, ResolveKnown(input.shape(), c.input(1),
+                                                               c.input(2), c.input(3), masks_));
     TANDEM_ASSIGN_OR_RETURN(const Shape size, spec.size.ToShape());
     TANDEM_ASSIGN_OR_RETURN(Shape output, spec.output.ToShape());
     return TakePart(c, input, spec.begin, spec.stride, size, std::move(output));
@@ -252,8 +251,8 @@ class StridedSliceGradKernel : public Kernel {
   absl::Status Compute(KernelContext& c) override {
     TANDEM_ASSIGN_OR_RETURN(Shape shape, ShapeArgument(c.input(0), "shape"));
     const Tensor& dy = c.input(4);
-    TANDEM_ASSIGN_OR_RETURN(const SliceSpec spec, ResolveKnown(shape, c.input(1), c.input(2),
-                                                               c.input(3), masks_));
+    TANDEM_ASSIGN_OR_RETURN(const SliceSpec spec,
+                            ResolveKnown(shape, c.input(1), c.input(2), c.input(3), masks_));
     if (spec.output != PartialShape(dy.shape())) {
       return errors::InvalidArgument("'dy' has shape ", dy.shape().DebugString(),
                                      "; the slice has shape ", spec.output.DebugString());
@@ -281,9 +280,9 @@ class StridedSliceGradKernel : public Kernel {
 };
 
 absl::Status StridedSliceGradGradient(GradientContext& g) {
-  g.SetInputGradient(4, g.Call("StridedSlice",
-                               {g.OutputGradient(0), g.input(1), g.input(2), g.input(3)},
-                               MaskAttrs(g)));
+  g.SetInputGradient(
+      4, g.Call("StridedSlice", {g.OutputGradient(0), g.input(1), g.input(2), g.input(3)},
+                MaskAttrs(g)));
   return absl::OkStatus();
 }
 
@@ -299,8 +298,9 @@ TANDEM_OP("Slice")
 TANDEM_OP("StridedSlice")
     .Inputs("input:T, begin:Index, end:Index, strides:Index")
     .Outputs("output:T")
-    .Attrs("T:type; Index:type{int16,int32,int64}; begin_mask:int=0; end_mask:int=0; "
-           "ellipsis_mask:int=0; new_axis_mask:int=0; shrink_axis_mask:int=0")
+    .Attrs(
+        "T:type; Index:type{int16,int32,int64}; begin_mask:int=0; end_mask:int=0; "
+        "ellipsis_mask:int=0; new_axis_mask:int=0; shrink_axis_mask:int=0")
     .Shape(StridedSliceShape)
     .Gradient(StridedSliceGradient)
     .HostMemory({"begin", "end", "strides"})
@@ -309,8 +309,9 @@ TANDEM_OP("StridedSlice")
 TANDEM_OP("StridedSliceGrad")
     .Inputs("shape:Index, begin:Index, end:Index, strides:Index, dy:T")
     .Outputs("output:T")
-    .Attrs("T:type; Index:type{int32,int64}; begin_mask:int=0; end_mask:int=0; "
-           "ellipsis_mask:int=0; new_axis_mask:int=0; shrink_axis_mask:int=0")
+    .Attrs(
+        "T:type; Index:type{int32,int64}; begin_mask:int=0; end_mask:int=0; "
+        "ellipsis_mask:int=0; new_axis_mask:int=0; shrink_axis_mask:int=0")
     .Shape(StridedSliceGradShape)
     .Gradient(StridedSliceGradGradient)
     .HostMemory({"shape", "begin", "end", "strides"})

@@ -9,7 +9,6 @@ namespace {
 
 constexpr int64_t kUnknown = PartialShape::kUnknownDim;
 
-
 bool HasBit(int64_t mask, int i) { return i >= 0 && ((mask >> i) & 1) != 0; }
 
 // First element, step and size of one dimension.
@@ -56,8 +55,7 @@ absl::StatusOr<Range> ResolveRange(int dim, int64_t size, int entry, const Ints*
   // Where a walk may begin and end: [0, size] forwards, [-1, size - 1] backwards.
   const int64_t lowest = backwards ? -1 : 0;
   const int64_t highest = backwards ? size - 1 : size;
-  const auto resolve = [&](const Ints* values, int64_t mask, bool is_end,
-                           int64_t* result) -> bool {
+  const auto resolve = [&](const Ints* values, int64_t mask, bool is_end, int64_t* result) -> bool {
     if (HasBit(mask, entry)) {
       *result = backwards == is_end ? lowest : highest;
       return true;
@@ -84,8 +82,8 @@ absl::StatusOr<SliceSpec> ResolveSlice(const PartialShape& input, int64_t entrie
   // A mask has 64 bits, one of them a sign.
   constexpr int64_t kMaxEntries = 62;
   if (entries > kMaxEntries) {
-    return errors::InvalidArgument("begin, end and strides have ", entries,
-                                   " entries; at most ", kMaxEntries, " are possible");
+    return errors::InvalidArgument("begin, end and strides have ", entries, " entries; at most ",
+                                   kMaxEntries, " are possible");
   }
   const int count = static_cast<int>(entries);
   const int rank = input.rank();
@@ -126,8 +124,8 @@ absl::StatusOr<SliceSpec> ResolveSlice(const PartialShape& input, int64_t entrie
       spec.output.AddDim(1);
       continue;
     }
-    TANDEM_ASSIGN_OR_RETURN(
-        const Range range, ResolveRange(dim, input.dim(dim), i, begin, end, strides, masks));
+    TANDEM_ASSIGN_OR_RETURN(const Range range,
+                            ResolveRange(dim, input.dim(dim), i, begin, end, strides, masks));
     spec.begin.push_back(range.begin);
     spec.stride.push_back(range.stride);
     spec.size.AddDim(range.size);

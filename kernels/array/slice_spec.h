@@ -14,8 +14,8 @@ namespace tandem::array {
 
 // Bit i of each says how entry i of begin, end and strides is meant.
 struct SliceMasks {
-  int64_t begin = 0;     // From the first element on (from the last one, if the stride is negative).
-  int64_t end = 0;       // Through the last one.
+  int64_t begin = 0;  // From the first element on (from the last one, if the stride is negative).
+  int64_t end = 0;    // Through the last one.
   int64_t ellipsis = 0;  // "...": as many whole dimensions as are left. At most one bit.
   int64_t new_axis = 0;  // A new dimension of size 1, which uses up none of the input's.
   int64_t shrink = 0;    // Element begin[i] alone; the dimension goes.
@@ -40,9 +40,10 @@ struct SliceSpec {
   PartialShape output;
 };
 
-// `entries`: how many begin, end and strides have. Where their values are not known yet they are null,
-// and sizes that depend on them unknown; `begin` is right only when all is known. `input` must have
-// a rank. InvalidArgument: a stride is 0, an index out of range, there are too many entries, …
+// `entries`: how many begin, end and strides have. Where their values are not known yet they are
+// null, and sizes that depend on them unknown; `begin` is right only when all is known. `input`
+// must have a rank. InvalidArgument: a stride is 0, an index out of range, there are too many
+// entries, …
 absl::StatusOr<SliceSpec> ResolveSlice(const PartialShape& input, int64_t entries,
                                        const Ints* begin, const Ints* end, const Ints* strides,
                                        const SliceMasks& masks);

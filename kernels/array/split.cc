@@ -1,5 +1,5 @@
-// Ops that take a tensor apart: Split into equal parts, SplitV into parts of given sizes, Unpack into
-// slices without the dimension.
+// Ops that take a tensor apart: Split into equal parts, SplitV into parts of given sizes, Unpack
+// into slices without the dimension.
 #include <vector>
 
 #include "absl/strings/str_join.h"
@@ -17,8 +17,8 @@ namespace {
 
 constexpr int64_t kUnknown = PartialShape::kUnknownDim;
 
-// Output `i` becomes columns [at, at + inner) of `input`, seen as [outer, row]: a view where they lie
-// together and are well aligned, else a copy.
+// Output `i` becomes columns [at, at + inner) of `input`, seen as [outer, row]: a view where they
+// lie together and are well aligned, else a copy.
 absl::Status TakeColumns(KernelContext& c, const Tensor& input, int64_t outer, int64_t row,
                          int64_t at, int64_t inner, int i, Shape shape) {
   if (outer == 1 && inner > 0) {
@@ -94,10 +94,9 @@ absl::Status Split(KernelContext& c) {
   TANDEM_ASSIGN_OR_RETURN(const int axis, ResolveAxis(given_axis, value.shape().rank()));
   const int64_t size = value.shape().dim(axis);
   if (size % c.num_outputs() != 0) {
-    return errors::InvalidArgument("dimension ", axis, " of a tensor of shape ",
-                                   value.shape().DebugString(), " has size ", size,
-                                   ", which cannot be split into ", c.num_outputs(),
-                                   " equal parts");
+    return errors::InvalidArgument(
+        "dimension ", axis, " of a tensor of shape ", value.shape().DebugString(), " has size ",
+        size, ", which cannot be split into ", c.num_outputs(), " equal parts");
   }
   return SplitInto(c, value, axis,
                    Ints(static_cast<size_t>(c.num_outputs()), size / c.num_outputs()));
@@ -155,7 +154,8 @@ absl::Status SplitVShape(ShapeContext& c) {
   if (sizes.has_value()) TANDEM_RETURN_IF_ERROR(CompleteSizes(*sizes, value.dim(axis)));
   for (int i = 0; i < c.num_outputs(); ++i) {
     PartialShape output = value;
-    if (c.num_outputs() > 1) output.SetDim(axis, sizes ? (*sizes)[static_cast<size_t>(i)] : kUnknown);
+    if (c.num_outputs() > 1)
+      output.SetDim(axis, sizes ? (*sizes)[static_cast<size_t>(i)] : kUnknown);
     TANDEM_RETURN_IF_ERROR(c.SetOutput(i, std::move(output)));
   }
   return absl::OkStatus();

@@ -13,9 +13,6 @@ namespace {
 
 // A unit of parallel work is about as large as this.
 constexpr int64_t kUnitBytes = 1 << 15;
-// Rows of a transposed tile: what is read of each source row is whole cache lines for elements of
-// four bytes and more.
-constexpr int64_t kTileRows = 32;
 
 // Strides are in bytes from here on, so that several elements can be moved as a larger one.
 void ToBytes(LoopDims& dims, int64_t element_size) {
@@ -31,7 +28,8 @@ void Normalize(LoopDims& dims) {
              dims.end());
   // An insertion sort: there are few, mostly in order, and std::stable_sort would allocate.
   for (size_t i = 1; i < dims.size(); ++i) {
-    for (size_t j = i; j > 0 && std::abs(dims[j - 1].to_stride) < std::abs(dims[j].to_stride); --j) {
+    for (size_t j = i; j > 0 && std::abs(dims[j - 1].to_stride) < std::abs(dims[j].to_stride);
+         --j) {
       std::swap(dims[j - 1], dims[j]);
     }
   }
@@ -119,86 +117,112 @@ void CopyRow(char* to, int64_t to_stride, const char* from, int64_t from_stride,
   }
 }
 
-// Eight by eight numbers of four bytes, the unit of the transposition below: three rounds that
-// exchange ever larger parts of neighbouring rows (the butterfly of Eklundh's matrix transposition).
-typedef uint32_t Eight __attribute__((vector_size(32)));
-inline void Transpose8x8(char* to, int64_t to_stride, const char* from, int64_t from_stride) {
+// Eight by eight elements, the unit of a transposition. Elements of one and two bytes: three
+// rounds, in each of which rows i and i + 4 are interleaved. Of four bytes: three rounds that
+// exchange ever larger parts of neighbouring rows, which suits registers made of two halves.
+template <typename T>
+void Transpose8x8(char* to, int64_t to_stride, const char* from, int64_t from_stride) {
+  typedef T Eight __attribute__((vector_size(8 * sizeof(T))));
   Eight r[8];
   Eight s[8];
   for (int i = 0; i < 8; ++i) std::memcpy(&r[i], from + i * from_stride, sizeof(Eight));
-  for (int i = 0; i < 8; i += 2) {
-    s[i] = __builtin_shuffle(r[i], r[i + 1], (Eight){0, 8, 1, 9, 4, 12, 5, 13});
-    s[i + 1] = __builtin_shuffle(r[i], r[i + 1], (Eight){2, 10, 3, 11, 6, 14, 7, 15});
-  }
-  for (int i = 0; i < 8; i += 4) {
-    r[i] = __builtin_shuffle(s[i], s[i + 2], (Eight){0, 1, 8, 9, 4, 5, 12, 13});
-    r[i + 1] = __builtin_shuffle(s[i], s[i + 2], (Eight){2, 3, 10, 11, 6, 7, 14, 15});
-    r[i + 2] = __builtin_shuffle(s[i + 1], s[i + 3], (Eight){0, 1, 8, 9, 4, 5, 12, 13});
-    r[i + 3] = __builtin_shuffle(s[i + 1], s[i + 3], (Eight){2, 3, 10, 11, 6, 7, 14, 15});
-  }
-  for (int i = 0; i < 4; ++i) {
-    s[i] = __builtin_shuffle(r[i], r[i + 4], (Eight){0, 1, 2, 3, 8, 9, 10, 11});
-    s[i + 4] = __builtin_shuffle(r[i], r[i + 4], (Eight){4, 5, 6, 7, 12, 13, 14, 15});
+  if constexpr (sizeof(T) == 4) {
+    for (int i = 0; i < 8; i += 2) {
+      s[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+      s[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    for (int i = 0; i < 8; i += 4) {
+      r[i] = __builtin_shufflevector(s[i], s[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+      r[i + 1] = __builtin_shufflevector(s[i], s[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+      r[i + 2] = __builtin_shufflevector(s[i + 1], s[i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
+      r[i + 3] = __builtin_shufflevector(s[i + 1], s[i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+    for (int i = 0; i < 4; ++i) {
+      s[i] = __builtin_shufflevector(r[i], r[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+      s[i + 4] = __builtin_shufflevector(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+  } else {
+    for (int round = 0; round < 3; ++round) {
+      for (int i = 0; i < 4; ++i) {
+        s[2 * i] = __builtin_shufflevector(r[i], r[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
+        s[2 * i + 1] = __builtin_shufflevector(r[i], r[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
+      }
+      std::memcpy(r, s, sizeof(r));
+    }
   }
   for (int i = 0; i < 8; ++i) std::memcpy(to + i * to_stride, &s[i], sizeof(Eight));
 }
 
-// Rows [0, rows) of the target, each of `columns` elements: to[r][c] = from[c][r], where a source row
-// begins every `from_stride` bytes and a target row every `to_stride`.
+// to[r][c] = from[c][r], where a source row begins every `from_stride` bytes and a target row every
+// `to_stride`.
 template <typename T>
-void TransposeRows(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t rows,
-                   int64_t columns) {
+void TransposeBlock(char* to, int64_t to_stride, const char* from, int64_t from_stride,
+                    int64_t rows, int64_t columns) {
   constexpr int64_t kSize = sizeof(T);
-  int64_t column = 0;
-  if constexpr (kSize == 4) {
-    for (; column + 8 <= columns; column += 8) {
-      int64_t row = 0;
-      for (; row + 8 <= rows; row += 8) {
-        Transpose8x8(to + row * to_stride + column * kSize, to_stride,
-                     from + column * from_stride + row * kSize, from_stride);
+  int64_t whole_rows = 0;
+  if constexpr (kSize <= 4) {
+    whole_rows = rows / 8 * 8;
+    for (int64_t row = 0; row < whole_rows; row += 8) {
+      int64_t column = 0;
+      for (; column + 8 <= columns; column += 8) {
+        Transpose8x8<T>(to + row * to_stride + column * kSize, to_stride,
+                        from + column * from_stride + row * kSize, from_stride);
       }
-      for (; row < rows; ++row) {
-        for (int64_t i = column; i < column + 8; ++i) {
-          Move<T>(to + row * to_stride + i * kSize, from + i * from_stride + row * kSize);
-        }
-      }
-    }
-  } else {
-    constexpr int64_t kColumns = kSize >= 8 ? 8 : 16;
-    for (; column + kColumns <= columns; column += kColumns) {
-      for (int64_t row = 0; row < rows; ++row) {
-        char* const target = to + row * to_stride + column * kSize;
-        const char* const source = from + column * from_stride + row * kSize;
-        for (int64_t i = 0; i < kColumns; ++i) {
-          Move<T>(target + i * kSize, source + i * from_stride);
+      for (; column < columns; ++column) {
+        for (int64_t i = row; i < row + 8; ++i) {
+          Move<T>(to + i * to_stride + column * kSize, from + column * from_stride + i * kSize);
         }
       }
     }
   }
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t i = column; i < columns; ++i) {
-      Move<T>(to + row * to_stride + i * kSize, from + i * from_stride + row * kSize);
-    }
+  for (int64_t row = whole_rows; row < rows; ++row) {
+    char* const target = to + row * to_stride;
+    const char* const source = from + row * kSize;
+    for (int64_t i = 0; i < columns; ++i) Move<T>(target + i * kSize, source + i * from_stride);
+  }
+}
+
+// Rows of a tile: what is read of each source row is whole cache lines.
+template <typename T>
+constexpr int64_t kTileRows = std::max<int64_t>(32, 128 / static_cast<int64_t>(sizeof(T)));
+
+// The same for any number of columns, a tile at a time. (A buffer between source and target, so
+// that each line is used in one go, was tried for rows that lie a power of two apart: it was
+// slower.)
+template <typename T>
+void TransposeRows(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t rows,
+                   int64_t columns) {
+  constexpr int64_t kSize = sizeof(T);
+  constexpr int64_t kColumns = std::max<int64_t>(8, 32 / kSize);
+  int64_t column = 0;
+  for (; column + kColumns <= columns; column += kColumns) {
+    TransposeBlock<T>(to + column * kSize, to_stride, from + column * from_stride, from_stride,
+                      rows, kColumns);
+  }
+  if (column < columns) {
+    TransposeBlock<T>(to + column * kSize, to_stride, from + column * from_stride, from_stride,
+                      rows, columns - column);
   }
 }
 
 // Where two dimensions change places: `dims` without both is the outer loop.
 template <typename T>
-void CopyTransposed(ParallelRunner& parallel, char* to, const char* from, LoopDims dims, size_t row) {
+void CopyTransposed(ParallelRunner& parallel, char* to, const char* from, LoopDims dims,
+                    size_t row) {
   const LoopDim rows = dims[row];
   const LoopDim columns = dims.back();
   dims.pop_back();
   dims.erase(dims.begin() + static_cast<int64_t>(row));
   // Rows of a target that is narrow are taken many at a time, so that a unit is worth its overhead.
-  const int64_t piece =
-      std::max(kTileRows, kTileRows * (kUnitBytes / kTileRows /
-                                       static_cast<int64_t>(sizeof(T)) / columns.size));
+  constexpr int64_t kRows = kTileRows<T>;
+  const int64_t tile_bytes = kRows * columns.size * static_cast<int64_t>(sizeof(T));
+  const int64_t piece = kRows * std::max<int64_t>(1, kUnitBytes / tile_bytes);
   ForPieces(parallel, dims, rows.size, columns.size * static_cast<int64_t>(sizeof(T)) * 2, piece,
             [&](int64_t to_offset, int64_t from_offset, int64_t begin, int64_t end) {
-              for (int64_t r = begin; r < end; r += kTileRows) {
+              for (int64_t r = begin; r < end; r += kRows) {
                 TransposeRows<T>(to + to_offset + r * rows.to_stride, rows.to_stride,
                                  from + from_offset + r * rows.from_stride, columns.from_stride,
-                                 std::min(kTileRows, end - r), columns.size);
+                                 std::min(kRows, end - r), columns.size);
               }
             });
 }

@@ -102,8 +102,8 @@ absl::Status Tile(KernelContext& c) {
   const int rank = input.shape().rank();
   if (multiples.size() != static_cast<size_t>(rank)) {
     return errors::InvalidArgument("'multiples' has ", multiples.size(),
-                                   " elements for an input of shape ",
-                                   input.shape().DebugString(), " of rank ", rank);
+                                   " elements for an input of shape ", input.shape().DebugString(),
+                                   " of rank ", rank);
   }
   Ints sizes;
   for (int i = 0; i < rank; ++i) {
@@ -150,8 +150,8 @@ absl::Status TileGradient(GradientContext& g) {
     for (int i = 0; i < g.input(0).shape().rank(); ++i) even.push_back(2 * i);
     axes = IntVector(g, kInt32, even);
   } else {
-    axes = g.Call("Range", {IntScalar(g, kInt32, 0), g.Call("Size", {split}),
-                            IntScalar(g, kInt32, 2)});
+    axes = g.Call("Range",
+                  {IntScalar(g, kInt32, 0), g.Call("Size", {split}), IntScalar(g, kInt32, 2)});
   }
   const Output parts = g.Call("Reshape", {g.OutputGradient(0), split});
   g.SetInputGradient(0, g.Call("Reshape", {g.Call("Sum", {parts, axes}), shape}));

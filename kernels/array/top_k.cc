@@ -1,4 +1,5 @@
-// TopKV2: the k greatest elements of each row, in falling order; of equal ones the lower index first.
+// TopKV2: the k greatest elements of each row, in falling order; of equal ones the lower index
+// first.
 //
 // An element becomes an unsigned number that orders as it does (a float's bits, the negative ones
 // turned over). Up to 32 bits it goes into one 64-bit number with its index below it, turned over:
@@ -96,7 +97,8 @@ class Selector {
  public:
   using Key = std::conditional_t<sizeof(U) <= 4, uint64_t, WideKey>;
 
-  Selector(int64_t n, int64_t k, const Type& type) : keys_(static_cast<size_t>(n)), k_(k), type_(type) {}
+  Selector(int64_t n, int64_t k, const Type& type)
+      : keys_(static_cast<size_t>(n)), k_(k), type_(type) {}
 
   const Key* Select(const U* row) {
     for (size_t i = 0; i < keys_.size(); ++i) {
@@ -242,10 +244,10 @@ absl::Status TopKGradient(GradientContext& g) {
                            IntVector(g, kInt32, {0}), IntVector(g, kInt32, {1})},
                           {{"shrink_axis_mask", 1}});
   const Output by_row = g.Call("Reshape", {indices, g.Call("Pack", {rows, k})});
-  const Output flat = g.Call(
-      "Add", {by_row, g.Call("ExpandDims", {row_starts, IntScalar(g, kInt32, 1)})});
-  const Output sums = g.Call(
-      "UnsortedSegmentSum", {Flatten(g, g.OutputGradient(0)), Flatten(g, flat), size});
+  const Output flat =
+      g.Call("Add", {by_row, g.Call("ExpandDims", {row_starts, IntScalar(g, kInt32, 1)})});
+  const Output sums =
+      g.Call("UnsortedSegmentSum", {Flatten(g, g.OutputGradient(0)), Flatten(g, flat), size});
   g.SetInputGradient(0, g.Call("Reshape", {sums, g.Call("Shape", {input})}));
   return absl::OkStatus();
 }
@@ -253,9 +255,10 @@ absl::Status TopKGradient(GradientContext& g) {
 TANDEM_OP("TopKV2")
     .Inputs("input:T, k:Tk")
     .Outputs("values:T, indices:index_type")
-    .Attrs("sorted:bool=True; T:type{float32,float64,int32,uint8,int16,int8,int64,bfloat16,uint16,"
-           "float16,uint32,uint64}; Tk:type{int16,int32,int64}=int32; "
-           "index_type:type{int16,int32,int64}=int32")
+    .Attrs(
+        "sorted:bool=True; T:type{float32,float64,int32,uint8,int16,int8,int64,bfloat16,uint16,"
+        "float16,uint32,uint64}; Tk:type{int16,int32,int64}=int32; "
+        "index_type:type{int16,int32,int64}=int32")
     .Shape(TopKShape)
     .Gradient(TopKGradient)
     .HostMemory({"k"})

@@ -133,8 +133,8 @@ absl::Status ConjugateTranspose(KernelContext& c) {
 }
 
 absl::Status TransposeGradient(GradientContext& g) {
-  g.SetInputGradient(0, g.Call("Transpose", {g.OutputGradient(0),
-                                             g.Call("InvertPermutation", {g.input(1)})}));
+  g.SetInputGradient(
+      0, g.Call("Transpose", {g.OutputGradient(0), g.Call("InvertPermutation", {g.input(1)})}));
   return absl::OkStatus();
 }
 

@@ -27,7 +27,8 @@ absl::Status WhereShape(ShapeContext& c) {
   return c.SetOutput(0, PartialShape({kUnknown, rank}));
 }
 
-// The bits that make an element of 8 bytes or less differ from zero: all, except that -0 is zero too.
+// The bits that make an element of 8 bytes or less differ from zero: all, except that -0 is zero
+// too.
 uint64_t ValueBits(DataType dtype) {
   switch (dtype) {
     case kFloat16:
@@ -189,8 +190,9 @@ absl::Status Unique(KernelContext& c) {
 TANDEM_OP("Where")
     .Inputs("input:T")
     .Outputs("index:int64")
-    .Attrs("T:type{float32,float64,int32,uint8,int16,int8,complex64,int64,qint8,quint8,qint32,"
-           "bfloat16,qint16,quint16,uint16,complex128,float16,uint32,uint64,bool}=bool")
+    .Attrs(
+        "T:type{float32,float64,int32,uint8,int16,int8,complex64,int64,qint8,quint8,qint32,"
+        "bfloat16,qint16,quint16,uint16,complex128,float16,uint32,uint64,bool}=bool")
     .Shape(WhereShape)
     .Cpu(ForTypes("T", AllTypesBut({kString, kResource, kVariant}), Function(Where)));
 
