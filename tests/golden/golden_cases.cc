@@ -143,6 +143,18 @@ std::vector<std::string> OpsNotYetImplemented() {
   return ops;
 }
 
+std::set<std::string> CasesThatDeviate(const std::string& op) {
+  std::set<std::string> cases;
+  std::ifstream in("tests/golden/deviations.txt");
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string name;
+    std::string which;
+    if (words >> name >> which && name == op) cases.insert(which);
+  }
+  return cases;
+}
+
 absl::StatusOr<std::vector<Tensor>> TensorsFromProtos(
     const google::protobuf::RepeatedPtrField<tensorflow::TensorProto>& protos) {
   std::vector<Tensor> tensors;

@@ -4,6 +4,7 @@
 #ifndef TANDEM_TESTS_GOLDEN_GOLDEN_CASES_H_
 #define TANDEM_TESTS_GOLDEN_GOLDEN_CASES_H_
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ std::vector<std::string> GoldenOps();
 absl::StatusOr<GoldenFile> LoadGoldenFile(const std::string& op);
 // The ops of not_yet.txt: those whose kernels are still to be written.
 std::vector<std::string> OpsNotYetImplemented();
+
+// The op's cases of deviations.txt: those that we mean to answer otherwise.
+std::set<std::string> CasesThatDeviate(const std::string& op);
 
 absl::StatusOr<std::vector<Tensor>> TensorsFromProtos(
     const google::protobuf::RepeatedPtrField<tensorflow::TensorProto>& protos);

@@ -1,0 +1,72 @@
+// Broadcasting (NumPy's rule) of up to three inputs over one output, for elementwise kernels.
+//
+// A BroadcastPlan collapses dimensions: neighbours in which every input either runs on or stays
+// become one. So most uses have one or two dimensions, whatever the rank.
+//
+// A kernel needs one loop over contiguous memory for each type, and no variants of it for
+// broadcasting: ForEachBlock cuts the output into blocks and hands over, for each input, a pointer
+// to as many elements one after the other. Where an input is broadcast they are first copied into
+// a small buffer that stays in the first-level cache, which costs little beside memory traffic.
+//
+//   TANDEM_ASSIGN_OR_RETURN(auto plan, BroadcastPlan::Make({&x.shape(), &y.shape()}));
+//   plan.ForEachBlock({x.data(), y.data()}, {4, 4}, 0, plan.num_elements(),
+//                     [&](const void* const* in, int64_t first, int64_t n) {
+//                       Add(in[0], in[1], z + first, n);
+//                     });
+//
+// Threads: a plan does not change once it is made.
+#ifndef TANDEM_KERNELS_COMMON_BROADCAST_H_
+#define TANDEM_KERNELS_COMMON_BROADCAST_H_
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "core/tensor/shape.h"
+
+namespace tandem {
+
+class BroadcastPlan {
+ public:
+  static constexpr int kMaxInputs = 3;
+
+  // InvalidArgument: the shapes do not broadcast (the message holds them), or the output would have
+  // too many elements.
+  static absl::StatusOr<BroadcastPlan> Make(std::initializer_list<const Shape*> inputs);
+
+  const Shape& output_shape() const { return output_shape_; }
+  int64_t num_elements() const { return output_shape_.num_elements(); }
+  // True when input `i` has an element of its own for each element of the output.
+  bool IsFull(int i) const { return full_[static_cast<size_t>(i)]; }
+
+  using Block = absl::FunctionRef<void(const void* const* inputs, int64_t first, int64_t n)>;
+  // Calls `block` for pieces that together are the elements [begin, end) of the output.
+  // REQUIRES: elements of trivially copyable types of 1, 2, 4, 8 or 16 bytes; `inputs` and
+  // `element_sizes` have an entry for each input. An input that is full may be the output's memory.
+  void ForEachBlock(std::initializer_list<const void*> inputs,
+                    std::initializer_list<size_t> element_sizes, int64_t begin, int64_t end,
+                    Block block) const;
+
+  // Which element of input `i` goes to element `index` of the output. Slow: for strings and handles.
+  int64_t InputIndex(int i, int64_t index) const;
+
+ private:
+  struct Gathered;
+
+  const char* Gather(int input, const char* data, size_t size, int64_t first, int64_t n,
+                     Gathered* to) const;
+
+  Shape output_shape_;
+  int num_inputs_ = 0;
+  std::array<bool, kMaxInputs> full_{};
+  // Collapsed, outermost first; at least one. Strides in elements; the innermost is 0 or 1.
+  absl::InlinedVector<int64_t, 4> sizes_;
+  std::array<absl::InlinedVector<int64_t, 4>, kMaxInputs> strides_;
+};
+
+}  // namespace tandem
+
+#endif  // TANDEM_KERNELS_COMMON_BROADCAST_H_
