@@ -29,6 +29,12 @@ Output IntScalar(GradientContext& g, DataType dtype, int64_t value) {
   return g.Constant(IntTensor(dtype, {value}, Shape()));
 }
 
+Output IntMatrix(GradientContext& g, DataType dtype, absl::Span<const int64_t> values,
+                 int64_t columns) {
+  const int64_t rows = static_cast<int64_t>(values.size()) / columns;
+  return g.Constant(IntTensor(dtype, values, Shape({rows, columns})));
+}
+
 Output ShapeVector(GradientContext& g, Output x, DataType dtype) {
   if (x.valid() && x.shape().IsFullyDefined()) {
     bool fits = true;
@@ -62,6 +68,14 @@ Output Flatten(GradientContext& g, Output x) {
 
 Output CastTo(GradientContext& g, Output x, DataType dtype) {
   if (!x.valid() || RemoveReference(x.dtype()) == dtype) return x;
+  // A constant stays one, so that shapes can be told from it. (Only scalars and vectors come here.)
+  if (x.node->Is("Const") && (dtype == kInt32 || dtype == kInt64)) {
+    const absl::optional<Ints> values = ConstantInts(x);
+    if (values.has_value() && x.shape().has_rank() && x.shape().rank() <= 1) {
+      return x.shape().rank() == 1 ? IntVector(g, dtype, *values)
+                                   : IntScalar(g, dtype, (*values)[0]);
+    }
+  }
   return g.Call("Cast", {x}, {{"DstT", dtype}});
 }
 

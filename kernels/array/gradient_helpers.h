@@ -14,6 +14,9 @@ namespace tandem::array {
 // Constants of an integer type (int32 or int64).
 Output IntVector(GradientContext& g, DataType dtype, absl::Span<const int64_t> values);
 Output IntScalar(GradientContext& g, DataType dtype, int64_t value);
+// Row-major. REQUIRES: a multiple of `columns` values.
+Output IntMatrix(GradientContext& g, DataType dtype, absl::Span<const int64_t> values,
+                 int64_t columns);
 
 // The shape of `x` as a vector of `dtype`: a constant where it is known.
 Output ShapeVector(GradientContext& g, Output x, DataType dtype);

@@ -232,12 +232,11 @@ class MirrorKernel : public Kernel {
     return absl::OkStatus();
   }
 
-  // For the margin before (or behind) the interior along `d`, of `size` rows: the row at the far
-  // end of the margin's first row's walk away from the edge, and the row that it mirrors.
+  // The margin before (or behind) the interior along `d`, row by row from the interior outwards.
   struct Edge {
     int64_t margin;  // Row of the margin next to the interior.
     int64_t mirror;  // Row of the interior that it shows.
-    int64_t step;    // From there on: along the margin outwards; the mirror goes the other way.
+    int64_t step;    // Outwards along the margin; along the interior the other way.
     int64_t size;
   };
   Edge EdgeOf(const Padded& padded, int d, bool behind) const {

@@ -139,6 +139,20 @@ absl::Status Slice(KernelContext& c) {
 absl::Status SliceGradient(GradientContext& g) {
   const DataType index = RemoveReference(g.input(1).dtype());
   const Output before = g.input(1);
+  const absl::optional<Ints> begin = ConstantInts(before);
+  const PartialShape& whole = g.input(0).shape();
+  const PartialShape& part = g.output(0).shape();
+  if (begin.has_value() && whole.IsFullyDefined() && part.IsFullyDefined()) {
+    Ints paddings;
+    for (size_t i = 0; i < begin->size(); ++i) {
+      const int d = static_cast<int>(i);
+      paddings.push_back((*begin)[i]);
+      paddings.push_back(whole.dim(d) - (*begin)[i] - part.dim(d));
+    }
+    const Output matrix = IntMatrix(g, index, paddings, 2);
+    g.SetInputGradient(0, g.Call("Pad", {g.OutputGradient(0), matrix}));
+    return absl::OkStatus();
+  }
   const Output rest =
       g.Call("Sub", {ShapeVector(g, g.input(0), index), ShapeVector(g, g.output(0), index)});
   const Output after = g.Call("Sub", {rest, before});

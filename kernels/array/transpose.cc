@@ -9,6 +9,7 @@
 #include "core/op/shape_context.h"
 #include "kernels/array/arguments.h"
 #include "kernels/array/elements.h"
+#include "kernels/array/gradient_helpers.h"
 #include "kernels/array/strided_copy.h"
 
 namespace tandem::array {
@@ -132,15 +133,26 @@ absl::Status ConjugateTranspose(KernelContext& c) {
   }
 }
 
+// The inverse of input 1: a constant where that is one, so that the gradient's shape is known.
+Output InversePermutation(GradientContext& g) {
+  const absl::optional<Ints> perm = ConstantInts(g.input(1));
+  if (!perm.has_value() || !CheckPermutation(*perm).ok()) {
+    return g.Call("InvertPermutation", {g.input(1)});
+  }
+  Ints inverse(perm->size());
+  for (size_t i = 0; i < perm->size(); ++i) {
+    inverse[static_cast<size_t>((*perm)[i])] = static_cast<int64_t>(i);
+  }
+  return IntVector(g, RemoveReference(g.input(1).dtype()), inverse);
+}
+
 absl::Status TransposeGradient(GradientContext& g) {
-  g.SetInputGradient(
-      0, g.Call("Transpose", {g.OutputGradient(0), g.Call("InvertPermutation", {g.input(1)})}));
+  g.SetInputGradient(0, g.Call("Transpose", {g.OutputGradient(0), InversePermutation(g)}));
   return absl::OkStatus();
 }
 
 absl::Status ConjugateTransposeGradient(GradientContext& g) {
-  g.SetInputGradient(0, g.Call("ConjugateTranspose",
-                               {g.OutputGradient(0), g.Call("InvertPermutation", {g.input(1)})}));
+  g.SetInputGradient(0, g.Call("ConjugateTranspose", {g.OutputGradient(0), InversePermutation(g)}));
   return absl::OkStatus();
 }
 
