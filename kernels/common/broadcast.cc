@@ -9,9 +9,8 @@
 namespace tandem {
 namespace {
 
-// Elements in a block with a broadcast input. Three buffers of them, of 16 bytes each, leave room in
-// a first-level cache of 32 KiB.
-constexpr int64_t kBlock = 256;
+// Bytes of a block of a broadcast input. Three of them leave room in a first-level cache of 32 KiB.
+constexpr int64_t kBlockBytes = 4096;
 // Innermost dimensions shorter than this are gathered several rows at a time.
 constexpr int64_t kLongRow = 256;
 
@@ -48,11 +47,12 @@ void Fill(const char* value, size_t size, char* to, int64_t n) {
 
 }  // namespace
 
-// A buffer, and what it holds when that is one value many times.
+// A buffer, and what it holds when that serves other places too.
 struct BroadcastPlan::Gathered {
-  alignas(64) char bytes[kBlock * 16];
-  const char* repeated = nullptr;
-  int64_t count = 0;
+  alignas(64) char bytes[kBlockBytes];
+  const char* repeated = nullptr;  // This value ...
+  bool periodic = false;           // Or whole rows, from the beginning of one, that are all equal ...
+  int64_t count = 0;               // ... in so many elements.
 };
 
 absl::StatusOr<BroadcastPlan> BroadcastPlan::Make(std::initializer_list<const Shape*> inputs) {
@@ -130,6 +130,8 @@ absl::StatusOr<BroadcastPlan> BroadcastPlan::Make(std::initializer_list<const Sh
   for (const Shape* shape : inputs) {
     std::reverse(plan.strides_[i].begin(), plan.strides_[i].end());
     plan.full_[i] = shape->num_elements() == plan.num_elements();
+    plan.periodic_[i] = std::all_of(plan.strides_[i].begin(), plan.strides_[i].end() - 1,
+                                    [](int64_t stride) { return stride == 0; });
     ++i;
   }
   return plan;
@@ -166,11 +168,16 @@ const char* BroadcastPlan::Gather(int input, const char* data, size_t size, int6
     if (to->repeated != from || to->count < n) {
       Fill(from, size, to->bytes, n);
       to->repeated = from;
+      to->periodic = false;
       to->count = n;
     }
     return to->bytes;
   }
+  const bool whole_rows = periodic_[static_cast<size_t>(input)] && place[last] == 0;
+  if (whole_rows && to->periodic && n <= to->count) return to->bytes;
   to->repeated = nullptr;
+  to->periodic = whole_rows;
+  to->count = n;
   for (int64_t done = 0; done < n;) {
     const int64_t run = std::min(n - done, sizes_[last] - place[last]);
     const char* const from = data + static_cast<size_t>(offset) * size;
@@ -217,11 +224,20 @@ void BroadcastPlan::ForEachBlock(std::initializer_list<const void*> inputs,
   for (int i = 0; i < num_inputs_; ++i) {
     repeats = repeats || (!IsFull(i) && strides_[static_cast<size_t>(i)].back() == 0);
   }
-  const int64_t limit =
-      row >= kLongRow && !repeats ? std::numeric_limits<int64_t>::max() : kBlock;
+  const int64_t block_size =
+      kBlockBytes / static_cast<int64_t>(*std::max_element(element_sizes.begin(),
+                                                           element_sizes.end()));
+  const bool long_rows = row >= kLongRow;
   for (int64_t first = begin; first < end;) {
-    int64_t n = std::min(limit, end - first);
-    if (row >= kLongRow) n = std::min(n, row - first % row);
+    int64_t n = end - first;
+    if (long_rows) {
+      n = std::min(n, row - first % row);
+      if (repeats) n = std::min(n, block_size);
+    } else {
+      // To the end of a row, so that the next block begins with one.
+      n = std::min(n, std::max<int64_t>(block_size / row * row, row) - first % row);
+      n = std::min(n, block_size);
+    }
     for (int i = 0; i < num_inputs_; ++i) {
       pointers[i] = Gather(i, static_cast<const char*>(inputs.begin()[i]), element_sizes.begin()[i],
                            first, n, &gathered[i]);

@@ -62,6 +62,8 @@ class BroadcastPlan {
   Shape output_shape_;
   int num_inputs_ = 0;
   std::array<bool, kMaxInputs> full_{};
+  // Inputs whose innermost row is the same for all outer places.
+  std::array<bool, kMaxInputs> periodic_{};
   // Collapsed, outermost first; at least one. Strides in elements; the innermost is 0 or 1.
   absl::InlinedVector<int64_t, 4> sizes_;
   std::array<absl::InlinedVector<int64_t, 4>, kMaxInputs> strides_;

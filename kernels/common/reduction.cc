@@ -60,12 +60,13 @@ absl::StatusOr<ReductionGeometry> ReductionGeometry::Make(const Shape& input,
 }
 
 int64_t GridOffset(absl::Span<const ReductionGeometry::Dim> dims, int64_t index) {
+  if (dims.empty()) return 0;
   int64_t offset = 0;
-  for (size_t d = dims.size(); d-- > 0;) {
+  for (size_t d = dims.size(); --d > 0;) {
     offset += index % dims[d].size * dims[d].stride;
     index /= dims[d].size;
   }
-  return offset;
+  return offset + index * dims[0].stride;
 }
 
 }  // namespace tandem

@@ -11,66 +11,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "core/graph/attr_proto.h"
 #include "core/op/registry.h"
-#include "core/tensor/tensor_proto.h"
 #include "gtest/gtest.h"
 #include "kernels/testing/op_runner.h"
 #include "tests/golden/golden_cases.h"
 
 namespace tandem::testing {
 namespace {
-
-template <typename T, typename List>
-std::vector<T> Copied(const List& list) {
-  return std::vector<T>(list.begin(), list.end());
-}
-
-// The kinds of attributes that single-op cases have.
-absl::StatusOr<AttrValue> AttrFromProto(const tensorflow::AttrValue& proto) {
-  switch (proto.value_case()) {
-    case tensorflow::AttrValue::kS:
-      return AttrValue(proto.s());
-    case tensorflow::AttrValue::kI:
-      return AttrValue(static_cast<int64_t>(proto.i()));
-    case tensorflow::AttrValue::kF:
-      return AttrValue(proto.f());
-    case tensorflow::AttrValue::kB:
-      return AttrValue(proto.b());
-    case tensorflow::AttrValue::kType:
-      return AttrValue(static_cast<DataType>(proto.type()));
-    case tensorflow::AttrValue::kShape: {
-      TANDEM_ASSIGN_OR_RETURN(PartialShape shape, PartialShapeFromProto(proto.shape()));
-      return AttrValue(std::move(shape));
-    }
-    case tensorflow::AttrValue::kTensor: {
-      TANDEM_ASSIGN_OR_RETURN(Tensor tensor, TensorFromProto(proto.tensor()));
-      return AttrValue(std::move(tensor));
-    }
-    case tensorflow::AttrValue::kList: {
-      const tensorflow::AttrValue::ListValue& list = proto.list();
-      if (list.s_size() > 0) return AttrValue(Copied<std::string>(list.s()));
-      if (list.i_size() > 0) return AttrValue(Copied<int64_t>(list.i()));
-      if (list.f_size() > 0) return AttrValue(Copied<float>(list.f()));
-      if (list.b_size() > 0) return AttrValue(Copied<bool>(list.b()));
-      if (list.type_size() > 0) {
-        std::vector<DataType> types;
-        for (const int type : list.type()) types.push_back(static_cast<DataType>(type));
-        return AttrValue(std::move(types));
-      }
-      if (list.shape_size() > 0) {
-        std::vector<PartialShape> shapes;
-        for (const auto& shape : list.shape()) {
-          TANDEM_ASSIGN_OR_RETURN(PartialShape parsed, PartialShapeFromProto(shape));
-          shapes.push_back(std::move(parsed));
-        }
-        return AttrValue(std::move(shapes));
-      }
-      return AttrValue(AttrValue::EmptyList());
-    }
-    default:
-      return errors::Unimplemented("attribute ", proto.ShortDebugString());
-  }
-}
 
 absl::StatusOr<AttrMap> AttrsFromNode(const tensorflow::NodeDef& node) {
   AttrMap attrs;
