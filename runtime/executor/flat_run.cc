@@ -56,6 +56,7 @@ void FlatRun::Start(StepEnvironment* environment, std::vector<Tensor> args, Done
     }
   }
   done_ = std::move(done);
+  DecideWhetherToMeasure();
   for (const Plan::ConstantSlot& constant : plan_.constants) {
     slots_[static_cast<size_t>(constant.slot)].uses.store(kConstantUses,
                                                           std::memory_order_relaxed);

@@ -33,6 +33,7 @@ FrameRun::FrameRun(const Plan& plan)
 void FrameRun::Start(StepEnvironment* environment, std::vector<Tensor> args, Done done) {
   environment_ = environment;
   done_ = std::move(done);
+  DecideWhetherToMeasure();
   Ready ready;
   {
     MutexLock lock(mu_);

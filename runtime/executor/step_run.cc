@@ -112,6 +112,13 @@ void StepRun::Measure(const Invocation& invocation) {
   cost.store(static_cast<int32_t>(std::max<int64_t>(mean, 1)), std::memory_order_relaxed);
 }
 
+void StepRun::DecideWhetherToMeasure() {
+  constexpr uint32_t kFirstRuns = 4;
+  constexpr uint32_t kInterval = 16;
+  measures_ = environment_->tracer != nullptr || runs_ < kFirstRuns || runs_ % kInterval == 0;
+  ++runs_;
+}
+
 std::string StepRun::Describe(const Invocation& invocation) const {
   const size_t i = static_cast<size_t>(invocation.task.node);
   return absl::StrCat(plan_.names[i], " (", plan_.ops[i], ")");
@@ -119,8 +126,9 @@ std::string StepRun::Describe(const Invocation& invocation) const {
 
 bool StepRun::Invoke(Invocation& invocation, absl::Status* status) {
   const PlanNode& node = plan_.nodes[static_cast<size_t>(invocation.task.node)];
-  invocation.started =
-      environment_->tracer != nullptr || !node.is_cheap ? MonotonicNanoseconds() : 0;
+  invocation.started = measures_ && (!node.is_cheap || environment_->tracer != nullptr)
+                           ? MonotonicNanoseconds()
+                           : 0;
   if (node.kind != PlanNode::Kind::kSync) invocation.waits.store(true, std::memory_order_relaxed);
   switch (node.kind) {
     case PlanNode::Kind::kSync: {

@@ -82,11 +82,16 @@ class StepRun {
   const Plan& plan_;
   StepEnvironment* environment_ = nullptr;
   Done done_;
+  // Whether this run looks at the clock around each node. Doing so every time would cost as much as a
+  // small kernel; costs settle within a few runs and are then looked at now and again.
+  void DecideWhetherToMeasure();
+  bool measures_ = true;
   // Tasks that are ready or running. The run ends when there are none.
   std::atomic<int32_t> outstanding_{0};
 
  private:
   std::atomic<bool> failed_{false};
+  uint32_t runs_ = 0;
   Mutex mu_;
   absl::Status error_ ABSL_GUARDED_BY(mu_);
 };

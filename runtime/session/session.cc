@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "core/base/status.h"
+#include "runtime/collective/in_process.h"
 #include "runtime/executor/step_run.h"
 #include "runtime/session/compile.h"
 #include "runtime/session/function_runtime.h"
@@ -168,6 +169,7 @@ class LocalSession final : public Session {
     StepEnvironment& environment = state->environment;
     environment.step_id = NextStepId();
     environment.functions = &functions_;
+    environment.collectives = &collectives_;
     environment.tracer = options.trace ? &state->tracer : nullptr;
     state->cancellation.emplace(&all_runs_);
     environment.cancellation = &*state->cancellation;
@@ -265,6 +267,7 @@ class LocalSession final : public Session {
 
   const SessionOptions options_;
   CancellationManager all_runs_;
+  InProcessCollectives collectives_;
   SharedKernelCache shared_kernels_;
   FunctionRuntime functions_;
 

@@ -1,0 +1,94 @@
+// _TandemAllReduce: adds values over the replicas of a strategy. Made by strategies and passes only;
+// never part of an exported graph.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/kernel/collective.h"
+#include "core/kernel/factories.h"
+#include "core/kernel/kernel.h"
+#include "core/op/gradient_context.h"
+#include "core/op/registry.h"
+#include "core/op/shape_context.h"
+
+namespace tandem {
+namespace {
+
+absl::Status AllReduceShape(ShapeContext& c) {
+  for (int i = 0; i < c.num_outputs(); ++i) TANDEM_RETURN_IF_ERROR(c.SetOutput(i, c.input(i)));
+  return absl::OkStatus();
+}
+
+class AllReduceKernel final : public AsyncKernel {
+ public:
+  absl::Status Init(KernelInit& init) {
+    request_.group = init.Attr<std::string>("group");
+    request_.group_size = static_cast<int>(init.Attr<int64_t>("group_size"));
+    request_.rank = static_cast<int>(init.Attr<int64_t>("rank"));
+    request_.instance = init.Attr<int64_t>("instance");
+    request_.reduction = init.Attr<std::string>("reduction") == "mean" ? Reduction::kMean
+                                                                       : Reduction::kSum;
+    request_.node = std::string(init.node_name());
+    return absl::OkStatus();
+  }
+
+  void Start(KernelContext& c, Done done) override {
+    CollectiveRuntime* const collectives = c.step().collectives;
+    if (collectives == nullptr) {
+      done(errors::FailedPrecondition("this step runs outside a strategy: nobody to reduce with"));
+      return;
+    }
+    CollectiveRequest request = request_;
+    request.step = c.step().step_id;
+    std::vector<Tensor> values;
+    for (int i = 0; i < c.num_inputs(); ++i) values.push_back(c.TakeInput(i));
+    collectives->AllReduce(
+        request, std::move(values), c.step().cancellation,
+        [&c, done = std::move(done)](absl::StatusOr<std::vector<Tensor>> results) mutable {
+          if (!results.ok()) {
+            done(results.status());
+            return;
+          }
+          for (size_t i = 0; i < results->size(); ++i) {
+            c.SetOutput(static_cast<int>(i), std::move((*results)[i]));
+          }
+          done(absl::OkStatus());
+        });
+  }
+
+ private:
+  CollectiveRequest request_;
+};
+
+// y = sum over replicas of x: the gradient of the sum of all replicas' losses with respect to x is the sum
+// of all replicas' gradients with respect to y; the same holds for means. The instance of the backward
+// operation follows from that of the forward one, so that all members agree on it.
+absl::Status AllReduceGradient(GradientContext& g) {
+  // Instances of strategies are even (strategies/builder.h).
+  AttrMap attrs = g.node().attrs();
+  attrs["instance"] = g.Attr<int64_t>("instance") + 1;
+  std::vector<Output> gradients;
+  for (int i = 0; i < g.num_outputs(); ++i) gradients.push_back(g.OutputGradient(i));
+  const std::vector<Output> reduced =
+      g.CallAll("_TandemAllReduce", std::move(gradients), std::move(attrs));
+  if (!g.status().ok()) return absl::OkStatus();
+  for (int i = 0; i < g.num_inputs(); ++i) {
+    g.SetInputGradient(i, reduced[static_cast<size_t>(i)]);
+  }
+  return absl::OkStatus();
+}
+
+TANDEM_OP("_TandemAllReduce")
+    .Inputs("values:T")
+    .Outputs("reduced:T")
+    .Attrs("T:list(type)>=1; group:string; group_size:int>=1; rank:int>=0; instance:int; "
+           "reduction:string{sum,mean}=\"sum\"")
+    .Stateful()
+    .Shape(AllReduceShape)
+    .Gradient(AllReduceGradient)
+    .HostMemory({"values", "reduced"})
+    .Cpu(Make<AllReduceKernel>());
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,158 @@
+// StrategyBuilder: the graph-time half of a strategy. It decides where variables live and in how many
+// copies, runs the replica function once for each replica, and puts reductions in as nodes. The other half
+// is strategies/runner.h.
+//
+// Terms
+//   replica   One run of the model on a part of the global batch. In deterministic mode there are always V
+//             of them (virtual replicas, see MirroredOptions), several of which share a device.
+//   copy      One instance of a mirrored variable: one for each device.
+//
+// The rules, for every strategy: the loss is the mean over the global batch, so gradients are summed over
+// replicas; no variable is written before all reductions of the step have arrived; names of variables do
+// not depend on the strategy.
+//
+// The graph depends on nothing but the program: three processes that build it get the same, byte for byte.
+//
+// Threads: one. Lifetime: the builder owns the variables; the graph outlives it as long as a Scope does.
+#ifndef TANDEM_STRATEGIES_BUILDER_H_
+#define TANDEM_STRATEGIES_BUILDER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/graph/scope.h"
+#include "core/op/gradient_context.h"
+#include "core/tensor/shape.h"
+
+namespace tandem {
+
+enum class ReduceOp { kSum, kMean };
+
+// How the copies of a variable are kept.
+enum class Synchronization {
+  kMirrored,  // All copies are equal at all times: each gets the same updates.
+  kOnRead,    // Each replica has its own, which are aggregated when somebody reads them from outside.
+};
+
+// How values that replicas assign, or copies that are read from outside, become one.
+enum class Aggregation { kNone, kSum, kMean, kOnlyFirstReplica };
+
+struct VariableSpec {
+  std::string name;  // "<layer path>/<role>"; a slot is "<variable>/<optimizer>/<slot>".
+  DataType dtype = kFloat32;
+  Shape shape;
+  // Adds the nodes that compute the initial value, of `dtype` and `shape`.
+  std::function<Output(const Scope&)> initializer;
+  bool trainable = true;
+  Synchronization synchronization = Synchronization::kMirrored;
+  Aggregation aggregation = Aggregation::kMean;
+};
+
+// A variable as the strategy keeps it.
+class StrategyVariable {
+ public:
+  StrategyVariable(VariableSpec spec, std::vector<Output> handles)
+      : spec_(std::move(spec)), handles_(std::move(handles)) {}
+
+  const VariableSpec& spec() const { return spec_; }
+  const std::string& name() const { return spec_.name; }
+  int num_copies() const { return static_cast<int>(handles_.size()); }
+  // The resource handle of a copy: one a device if mirrored, one a replica if read on demand.
+  Output handle(int copy) const { return handles_[static_cast<size_t>(copy)]; }
+
+ private:
+  const VariableSpec spec_;
+  const std::vector<Output> handles_;
+};
+
+class StrategyBuilder;
+
+// What the replica function sees.
+class ReplicaContext {
+ public:
+  ReplicaContext(StrategyBuilder* builder, int replica, Scope scope)
+      : builder_(builder), replica_(replica), scope_(std::move(scope)) {}
+
+  int replica() const { return replica_; }
+  int num_replicas() const;
+  // Nodes that are added here run on the replica's device.
+  const Scope& scope() const { return scope_; }
+  ReplicaContext WithScope(Scope scope) const { return {builder_, replica_, std::move(scope)}; }
+
+  // The variable's value, as this replica sees it. Read once in each step and replica.
+  Output Read(const StrategyVariable& variable) const;
+  // The handle of the copy that this replica uses.
+  Output Handle(const StrategyVariable& variable) const;
+  // Reduces values over all replicas, inside the step; differentiable. Every replica has to make the same
+  // calls in the same order.
+  std::vector<Output> AllReduce(ReduceOp op, const std::vector<Output>& values) const;
+
+  StrategyBuilder& builder() const { return *builder_; }
+
+ private:
+  StrategyBuilder* builder_;
+  int replica_;
+  Scope scope_;
+};
+
+// One value for each replica, in order.
+using PerReplica = std::vector<Output>;
+using PerReplicaGradient = std::vector<Gradient>;
+
+class StrategyBuilder {
+ public:
+  virtual ~StrategyBuilder() = default;
+
+  // Outside all replicas, on the host.
+  virtual Scope host_scope() const = 0;
+  Graph* graph() const { return host_scope().graph(); }
+
+  virtual int num_replicas() const = 0;
+  // Copies of a mirrored variable.
+  virtual int num_copies() const = 0;
+  // Which copy a replica uses.
+  virtual int copy_of(int replica) const = 0;
+  virtual std::string device_of_copy(int copy) const = 0;
+
+  // Creates the variable, or returns the one that has the name already. InvalidArgument: that one has
+  // another type or shape.
+  virtual absl::StatusOr<StrategyVariable*> Variable(const VariableSpec& spec) = 0;
+  // All variables, in order of creation.
+  virtual std::vector<StrategyVariable*> variables() const = 0;
+  // Runs as a target once before the first step: gives every copy its initial value.
+  virtual std::string initializer() const = 0;
+
+  // Calls `replica_fn` once for each replica, in order. Stops at the first error.
+  absl::Status Run(absl::FunctionRef<absl::Status(const ReplicaContext& replica)> replica_fn);
+
+  // Reduces one value of each replica to one on the host.
+  virtual absl::StatusOr<Output> ReduceToHost(ReduceOp op, const PerReplica& values) = 0;
+  // Reduces gradients (one list entry a variable) over the replicas; gives for each the gradient at each
+  // copy, [variable][copy]. Dense gradients travel in buckets, in reverse order of the list, since the
+  // last layers' gradients are ready first. Sparse ones stay sparse: rows of all replicas one after the
+  // other.
+  virtual absl::StatusOr<std::vector<std::vector<Gradient>>> ReduceGradients(
+      const std::vector<PerReplicaGradient>& gradients) = 0;
+
+  // Calls `update` once for each copy of a mirrored variable. What it adds runs on the copy's device,
+  // after all reductions of the step.
+  virtual absl::Status Update(
+      const StrategyVariable& variable,
+      absl::FunctionRef<absl::Status(const Scope& scope, Output handle, int copy)> update) = 0;
+
+ protected:
+  friend class ReplicaContext;
+  virtual Scope ReplicaScope(int replica) = 0;
+  virtual Output ReadVariable(int replica, const StrategyVariable& variable, const Scope& scope) = 0;
+  virtual std::vector<Output> AllReduce(int replica, ReduceOp op,
+                                        const std::vector<Output>& values, const Scope& scope) = 0;
+};
+
+}  // namespace tandem
+
+#endif  // TANDEM_STRATEGIES_BUILDER_H_
