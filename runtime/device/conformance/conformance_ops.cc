@@ -20,7 +20,7 @@ int32_t Wrap(uint32_t value) { return static_cast<int32_t>(value); }
 
 // y = x + 1, in place where x is not needed any more.
 absl::Status AddOne(KernelContext& c) {
-  TANDEM_ASSIGN_OR_RETURN(Tensor* y, c.ForwardOrAllocate({0}, 0, c.input(0).shape()));
+  TANDEM_ASSIGN_OR_RETURN(Tensor * y, c.ForwardOrAllocate({0}, 0, c.input(0).shape()));
   const auto from = c.input(0).Elements<int32_t>();
   const auto to = y->MutableElements<int32_t>();
   for (size_t i = 0; i < to.size(); ++i) to[i] = Wrap(static_cast<uint32_t>(from[i]) + 1);
@@ -35,7 +35,7 @@ TANDEM_OP("_ConformanceAddOne")
 // y = x * factor, where the factor lies in host memory.
 absl::Status Scale(KernelContext& c) {
   const uint32_t factor = static_cast<uint32_t>(c.input(1).ScalarValue<int32_t>());
-  TANDEM_ASSIGN_OR_RETURN(Tensor* y, c.AllocateOutput(0, c.input(0).shape()));
+  TANDEM_ASSIGN_OR_RETURN(Tensor * y, c.AllocateOutput(0, c.input(0).shape()));
   const auto from = c.input(0).Elements<int32_t>();
   const auto to = y->MutableElements<int32_t>();
   for (size_t i = 0; i < to.size(); ++i) to[i] = Wrap(static_cast<uint32_t>(from[i]) * factor);
@@ -66,9 +66,9 @@ TANDEM_OP("_ConformanceTail")
 
 // The number of elements, in host memory, and the same in words.
 absl::Status Size(KernelContext& c) {
-  TANDEM_ASSIGN_OR_RETURN(Tensor* size, c.AllocateOutput(0, {}));
+  TANDEM_ASSIGN_OR_RETURN(Tensor * size, c.AllocateOutput(0, {}));
   size->MutableElements<int32_t>()[0] = static_cast<int32_t>(c.input(0).num_elements());
-  TANDEM_ASSIGN_OR_RETURN(Tensor* text, c.AllocateOutput(1, {}));
+  TANDEM_ASSIGN_OR_RETURN(Tensor * text, c.AllocateOutput(1, {}));
   text->MutableElements<std::string>()[0] = absl::StrCat(c.input(0).num_elements(), " elements");
   return absl::OkStatus();
 }
@@ -82,7 +82,7 @@ TANDEM_OP("_ConformanceSize")
 // A tensor of as many zeros as the input says.
 absl::Status Fill(KernelContext& c) {
   const int64_t count = c.input(0).ScalarValue<int64_t>();
-  TANDEM_ASSIGN_OR_RETURN(Tensor* y, c.AllocateOutput(0, {count}));
+  TANDEM_ASSIGN_OR_RETURN(Tensor * y, c.AllocateOutput(0, {count}));
   for (int32_t& element : y->MutableElements<int32_t>()) element = 0;
   return absl::OkStatus();
 }

@@ -44,8 +44,7 @@ std::vector<int32_t> Values(const Tensor& tensor) {
 class DeviceConformance : public ::testing::TestWithParam<Subject> {
  protected:
   void SetUp() override {
-    absl::StatusOr<std::shared_ptr<DeviceSet>> devices =
-        DeviceSet::Create({{GetParam().type, 1}});
+    absl::StatusOr<std::shared_ptr<DeviceSet>> devices = DeviceSet::Create({{GetParam().type, 1}});
     ASSERT_TRUE(devices.ok()) << devices.status();
     devices_ = *devices;
     device_ = devices_->Find(absl::StrCat(devices_->prefix(), "/device:", GetParam().type, ":0"));
@@ -100,8 +99,8 @@ class DeviceConformance : public ::testing::TestWithParam<Subject> {
 
 TEST_P(DeviceConformance, SaysWhatItIs) {
   EXPECT_EQ(device().type(), GetParam().type);
-  EXPECT_EQ(device().name(), absl::StrCat("/job:localhost/replica:0/task:0/device:",
-                                          GetParam().type, ":0"));
+  EXPECT_EQ(device().name(),
+            absl::StrCat("/job:localhost/replica:0/task:0/device:", GetParam().type, ":0"));
   EXPECT_EQ(device().kernel_device().ordinal, 0);
   EXPECT_GT(device().memory_limit(), 0);
   EXPECT_NE(device().kernel_device().allocator, nullptr);
@@ -119,7 +118,8 @@ TEST_P(DeviceConformance, CopiesNumbersOfAllTypesThereAndBack) {
   for (int number = 1; number < 100; ++number) {
     const DataType type = static_cast<DataType>(number);
     if (!IsSupported(type) || !IsTriviallyCopyable(type)) continue;
-    for (const Shape& shape : {Shape({}), Shape({0}), Shape({3, 5}), Shape({2, 0, 4}), Shape({4097})}) {
+    for (const Shape& shape :
+         {Shape({}), Shape({0}), Shape({3, 5}), Shape({2, 0, 4}), Shape({4097})}) {
       Tensor source(type, shape);
       unsigned char* const bytes = static_cast<unsigned char*>(source.mutable_data());
       for (size_t i = 0; i < source.num_bytes(); ++i) bytes[i] = type == kBool ? i & 1 : i * 7 + 1;
@@ -205,13 +205,14 @@ TEST_P(DeviceConformance, OverwritesNoInputThatSomebodyElseHolds) {
   // Held by a view of it only.
   Tensor y = OnDevice(Tensor::FromValues<int32_t>({3, 1}, {1, 2, 3}));
   const Tensor view = y.Slice(0, 2);
-  EXPECT_EQ(Values(OnHost(Call("_ConformanceAddOne", InputList(Input::LastUse(std::move(y)))))), after);
+  EXPECT_EQ(Values(OnHost(Call("_ConformanceAddOne", InputList(Input::LastUse(std::move(y)))))),
+            after);
   EXPECT_EQ(Values(OnHost(view)), (std::vector<int32_t>{1, 2}));
   // Held by nobody: either way is right.
-  EXPECT_EQ(Values(OnHost(Call("_ConformanceAddOne",
-                               InputList(Input::LastUse(
-                                   OnDevice(Tensor::Vector<int32_t>({1, 2, 3}))))))),
-            after);
+  EXPECT_EQ(
+      Values(OnHost(Call("_ConformanceAddOne",
+                         InputList(Input::LastUse(OnDevice(Tensor::Vector<int32_t>({1, 2, 3}))))))),
+      after);
 }
 
 TEST_P(DeviceConformance, ViewsShareMemoryHoweverLongTheChain) {
@@ -381,14 +382,14 @@ std::string TypeName(const ::testing::TestParamInfo<Subject>& info) { return inf
 INSTANTIATE_TEST_SUITE_P(Cpu, DeviceConformance, ::testing::Values(Subject{kCpu, nullptr}),
                          TypeName);
 
-INSTANTIATE_TEST_SUITE_P(
-    Sim, DeviceConformance,
-    ::testing::Values(Subject{kSim,
-                              [](int64_t bytes) {
-                                return MakeSimDevice("/job:a/replica:0/task:0/device:SIM:0", 0,
-                                                     {.memory_limit = bytes});
-                              }}),
-    TypeName);
+INSTANTIATE_TEST_SUITE_P(Sim, DeviceConformance,
+                         ::testing::Values(Subject{kSim,
+                                                   [](int64_t bytes) {
+                                                     return MakeSimDevice(
+                                                         "/job:a/replica:0/task:0/device:SIM:0", 0,
+                                                         {.memory_limit = bytes});
+                                                   }}),
+                         TypeName);
 
 }  // namespace
 }  // namespace tandem

@@ -27,8 +27,8 @@ struct Input {
   static Input Reference(RefPtr<Variable> variable) { return {Tensor(), 1, std::move(variable)}; }
 };
 
-// A list of inputs. A list in braces is copied, so that each value has a second owner until the end of
-// the whole expression, and no kernel can take it.
+// A list of inputs. A list in braces is copied, so that each value has a second owner until the end
+// of the whole expression, and no kernel can take it.
 template <typename... Args>
 std::vector<Input> InputList(Args... inputs) {
   std::vector<Input> list;
@@ -54,7 +54,8 @@ class KernelCall {
     return Wait();
   }
 
-  // What the kernel put out; the input slots are as the executor leaves them. REQUIRES: Wait was OK.
+  // What the kernel put out; the input slots are as the executor leaves them. REQUIRES: Wait was
+  // OK.
   const Tensor& output(int i) const { return outputs_[static_cast<size_t>(i)].value; }
   // Moves the output out, so that its buffer has one owner less.
   Tensor TakeOutput(int i) { return std::move(outputs_[static_cast<size_t>(i)].value); }

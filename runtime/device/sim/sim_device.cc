@@ -20,8 +20,8 @@ uint64_t RandomIncarnation() {
   return (uint64_t{random()} << 32) | random();
 }
 
-// The slots that a kernel on the queue is given for its inputs: as the plan's, with the addresses of
-// the device. Used by the queue's thread alone, again and again.
+// The slots that a kernel on the queue is given for its inputs: as the plan's, with the addresses
+// of the device. Used by the queue's thread alone, again and again.
 class InsideInputs {
  public:
   // REQUIRES: the thread has access to the device's memory.
@@ -36,8 +36,8 @@ class InsideInputs {
       Slot& from = *inputs[i];
       Slot& to = slots_[i];
       const int32_t uses = from.uses.load(std::memory_order_acquire);
-      // A value that nobody else will read moves, so that its buffer has no more owners here than it
-      // has outside, and the kernel may overwrite it under the same conditions as on a CPU.
+      // A value that nobody else will read moves, so that its buffer has no more owners here than
+      // it has outside, and the kernel may overwrite it under the same conditions as on a CPU.
       if (uses == 1) {
         to.value = std::move(from.value);
       } else {
@@ -170,15 +170,15 @@ class SimDevice final : public Device {
   ThreadPool queue_;
 };
 
-const DeviceRegistration registration(
-    kSim, [](const std::string& name, int ordinal) { return MakeSimDevice(name, ordinal); });
+const DeviceRegistration registration(kSim, [](const std::string& name, int ordinal) {
+  return MakeSimDevice(name, ordinal);
+});
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Device>> MakeSimDevice(const std::string& name, int ordinal,
                                                       const SimOptions& options) {
-  TANDEM_ASSIGN_OR_RETURN(RefPtr<SimMemory> memory,
-                          SimMemory::Create(name, options.memory_limit));
+  TANDEM_ASSIGN_OR_RETURN(RefPtr<SimMemory> memory, SimMemory::Create(name, options.memory_limit));
   return std::unique_ptr<Device>(new SimDevice(name, ordinal, std::move(memory)));
 }
 

@@ -12,8 +12,8 @@
 // variables that the host looks at) has the faulting one again. Outputs are put where their kind of
 // memory says, if the kernel, which knows only one, put them elsewhere.
 //
-// An asynchronous kernel is not queued: it runs on a thread of the host, and may hand tensors in the
-// device's memory on but not look into them.
+// An asynchronous kernel is not queued: it runs on a thread of the host, and may hand tensors in
+// the device's memory on but not look into them.
 #ifndef TANDEM_RUNTIME_DEVICE_SIM_SIM_DEVICE_H_
 #define TANDEM_RUNTIME_DEVICE_SIM_SIM_DEVICE_H_
 

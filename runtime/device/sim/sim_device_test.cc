@@ -83,7 +83,7 @@ TEST_F(SimDeviceDeathTest, TheHostCannotTouchWhatWasCopied) {
 
 TEST_F(SimDeviceDeathTest, TheHostCannotTouchWhatAKernelMade) {
   const Tensor made = Call([](KernelContext& c) -> absl::Status {
-    TANDEM_ASSIGN_OR_RETURN(Tensor* y, c.AllocateOutput(0, {}));
+    TANDEM_ASSIGN_OR_RETURN(Tensor * y, c.AllocateOutput(0, {}));
     y->MutableElements<float>()[0] = 5;
     return absl::OkStatus();
   });
@@ -153,7 +153,7 @@ TEST_F(SimDeviceTest, OverwritesAnInputThatNobodyElseNeeds) {
   const void* const place = x.data();
   const Tensor y = Call(
       [](KernelContext& c) -> absl::Status {
-        TANDEM_ASSIGN_OR_RETURN(Tensor* out, c.ForwardOrAllocate({0}, 0, c.input(0).shape()));
+        TANDEM_ASSIGN_OR_RETURN(Tensor * out, c.ForwardOrAllocate({0}, 0, c.input(0).shape()));
         for (float& element : out->MutableElements<float>()) element *= 10;
         return absl::OkStatus();
       },
@@ -170,10 +170,9 @@ TEST_F(SimDeviceTest, AVariableTakesAValueThatNobodyElseNeeds) {
     c.reference(0).value() = c.TakeInput(1);
     return absl::OkStatus();
   });
-  KernelCall call(*device_, assign,
-                  {Input::Reference(variable),
-                   Input::LastUse(OnDevice(Tensor::Vector<float>({1, 2})))},
-                  {});
+  KernelCall call(
+      *device_, assign,
+      {Input::Reference(variable), Input::LastUse(OnDevice(Tensor::Vector<float>({1, 2})))}, {});
   ASSERT_TRUE(call.Run().ok());
   MutexLock lock(variable->mu());
   EXPECT_TRUE(variable->value().OwnsBufferAlone()) << "so that updates happen in place";

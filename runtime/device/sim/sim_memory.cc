@@ -62,8 +62,8 @@ absl::StatusOr<RefPtr<SimMemory>> SimMemory::Create(std::string name, int64_t li
   const size_t usable = static_cast<size_t>(limit) / kBufferAlignment * kBufferAlignment;
   const size_t distance = RoundUp(usable, kMapStep) + kGap;
   // Addresses only: without rights they count against no limit of memory.
-  void* const base = mmap(nullptr, 2 * distance, PROT_NONE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const base =
+      mmap(nullptr, 2 * distance, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
     return errors::ResourceExhausted("device ", name, ": the system does not grant ", 2 * distance,
                                      " bytes of addresses (", std::strerror(errno),

@@ -38,8 +38,8 @@ namespace tandem {
 
 class SimMemory final : public Allocator, public RefCounted {
  public:
-  // `name` is the device's, for messages. InvalidArgument: `limit` (bytes) is not positive or larger
-  // than an address space. ResourceExhausted: the system does not grant the addresses.
+  // `name` is the device's, for messages. InvalidArgument: `limit` (bytes) is not positive or
+  // larger than an address space. ResourceExhausted: the system does not grant the addresses.
   static absl::StatusOr<RefPtr<SimMemory>> Create(std::string name, int64_t limit);
 
   std::string name() const override { return name_; }
