@@ -62,6 +62,31 @@ void ChannelSums(const View& v, ParallelRunner& parallel, float* totals, F f) {
                     parallel, totals, [&](int64_t row, float* sums) { f(row, sums); });
 }
 
+// Some neighbouring elements of one row: those of several channels (from `channel` on) where channels
+// lie side by side, of one channel otherwise. Results go through a buffer of this size on the stack: an
+// output may lie in an input's memory, which would keep the compiler from making vectors.
+constexpr int64_t kPiece = 256;
+struct Piece {
+  int64_t first = 0;  // Of all elements.
+  int64_t n = 0;
+  int64_t channel = 0;
+};
+
+// Calls f(piece) for pieces that together are all elements.
+template <typename F>
+void ForPieces(const View& v, double nanoseconds, ParallelRunner& parallel, F f) {
+  const bool side_by_side = v.inner == 1;
+  const int64_t run = side_by_side ? v.channels : v.inner;
+  const int64_t runs = side_by_side ? v.rows : v.rows * v.channels;
+  parallel.For(runs, nanoseconds * static_cast<double>(run), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      for (int64_t i = 0; i < run; i += kPiece) {
+        f(Piece{r * run + i, std::min(kPiece, run - i), side_by_side ? i : r % v.channels});
+      }
+    }
+  });
+}
+
 class BatchNormKernel : public Kernel {
  public:
   absl::Status Init(KernelInit& init) {
@@ -205,35 +230,27 @@ class ForwardKernel : public BatchNormKernel {
 
   void Normalize(const View& v, const T* x, const float* mean, const float* factor,
                  const float* offset, const T* side, T* y, ParallelRunner& parallel) const {
-    const int64_t width = v.channels * v.inner;
-    parallel.For(v.rows, 0.5 * static_cast<double>(width), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const T* const from = x + row * width;
-        T* const to = y + row * width;
-        if (v.inner == 1) {
-          for (int64_t i = 0; i < width; ++i) {
-            to[i] = T((static_cast<float>(from[i]) - mean[i]) * factor[i] + offset[i]);
-          }
-        } else {
-          for (int64_t ch = 0; ch < v.channels; ++ch) {
-            for (int64_t i = ch * v.inner; i < (ch + 1) * v.inner; ++i) {
-              to[i] = T((static_cast<float>(from[i]) - mean[ch]) * factor[ch] + offset[ch]);
-            }
-          }
-        }
-        if (side != nullptr) {
-          const T* const add = side + row * width;
-          for (int64_t i = 0; i < width; ++i) {
-            to[i] = T(static_cast<float>(to[i]) + static_cast<float>(add[i]));
-          }
-        }
-        if (relu_) {
-          for (int64_t i = 0; i < width; ++i) {
-            const float value = static_cast<float>(to[i]);
-            to[i] = T(value <= 0.0f ? 0.0f : value);
-          }
-        }
+    ForPieces(v, 0.5, parallel, [&](const Piece& p) {
+      float values[kPiece];
+      ToCompute(x + p.first, values, p.n);
+      if (v.inner == 1) {
+        const float* const m = mean + p.channel;
+        const float* const f = factor + p.channel;
+        const float* const o = offset + p.channel;
+        for (int64_t i = 0; i < p.n; ++i) values[i] = (values[i] - m[i]) * f[i] + o[i];
+      } else {
+        const float m = mean[p.channel];
+        const float f = factor[p.channel];
+        const float o = offset[p.channel];
+        for (int64_t i = 0; i < p.n; ++i) values[i] = (values[i] - m) * f + o;
       }
+      if (side != nullptr) {
+        for (int64_t i = 0; i < p.n; ++i) values[i] += static_cast<float>(side[p.first + i]);
+      }
+      if (relu_) {
+        for (int64_t i = 0; i < p.n; ++i) values[i] = values[i] <= 0.0f ? 0.0f : values[i];
+      }
+      FromCompute(values, y + p.first, p.n);
     });
   }
 
@@ -312,26 +329,24 @@ class BackwardKernel : public BatchNormKernel {
     }
     TANDEM_ASSIGN_OR_RETURN(Tensor* const dx, c.ForwardOrAllocate({0}, 0, x.shape()));
     T* const to = dx->MutableElements<T>().data();
-    const int64_t width = n * v.inner;
-    c.parallel().For(v.rows, 0.6 * static_cast<double>(width), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const T* const g = from_dy + row * width;
-        const T* const px = from_x + row * width;
-        T* const result = to + row * width;
-        if (v.inner == 1) {
-          for (int64_t i = 0; i < n; ++i) {
-            result[i] = T(a[i] * (static_cast<float>(g[i]) - b[i] -
-                                  (static_cast<float>(px[i]) - mean[i]) * d[i]));
-          }
-          continue;
+    ForPieces(v, 0.6, c.parallel(), [&](const Piece& p) {
+      float values[kPiece];
+      ToCompute(from_dy + p.first, values, p.n);
+      const T* const px = from_x + p.first;
+      const float* const pa = a + p.channel;
+      const float* const pb = b + p.channel;
+      const float* const pd = d + p.channel;
+      const float* const pm = mean + p.channel;
+      if (v.inner == 1) {
+        for (int64_t i = 0; i < p.n; ++i) {
+          values[i] = pa[i] * (values[i] - pb[i] - (static_cast<float>(px[i]) - pm[i]) * pd[i]);
         }
-        for (int64_t ch = 0; ch < n; ++ch) {
-          for (int64_t i = ch * v.inner; i < (ch + 1) * v.inner; ++i) {
-            result[i] = T(a[ch] * (static_cast<float>(g[i]) - b[ch] -
-                                   (static_cast<float>(px[i]) - mean[ch]) * d[ch]));
-          }
+      } else {
+        for (int64_t i = 0; i < p.n; ++i) {
+          values[i] = pa[0] * (values[i] - pb[0] - (static_cast<float>(px[i]) - pm[0]) * pd[0]);
         }
       }
+      FromCompute(values, to + p.first, p.n);
     });
     return absl::OkStatus();
   }

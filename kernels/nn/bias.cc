@@ -102,9 +102,11 @@ class BiasAddKernel : public Kernel {
   }
 
  private:
-  static void AddRow(const T* from, const T* add, T* to, int64_t n) {
+  // The output may be the input's memory, which the compiler cannot know: copy, then add in place.
+  static void AddRow(const T* from, const T* __restrict add, T* __restrict to, int64_t n) {
+    if (from != to) std::copy_n(from, n, to);
     for (int64_t i = 0; i < n; ++i) {
-      to[i] = T(static_cast<Addend<T>>(from[i]) + static_cast<Addend<T>>(add[i]));
+      to[i] = T(static_cast<Addend<T>>(to[i]) + static_cast<Addend<T>>(add[i]));
     }
   }
 

@@ -11,9 +11,10 @@
 
 namespace tandem {
 
-// Rows in one block. Depends on the sizes alone, so that the sums do not depend on threads.
+// Rows in one block. Depends on the sizes alone, so that the sums do not depend on threads. Short enough
+// that little is lost by adding a block's rows to one sum, long enough to be worth a task.
 inline int64_t RowsPerBlock(int64_t columns) {
-  return std::max<int64_t>(16, 32768 / std::max<int64_t>(1, columns));
+  return std::clamp<int64_t>(32768 / std::max<int64_t>(1, columns), 16, 256);
 }
 
 // totals[s * columns + j] = the sum over all rows of what add(row, sums) adds to sums[s * columns + j],

@@ -82,30 +82,39 @@ void AddWhere(const T* __restrict gradient, const int32_t* __restrict place, int
               T* __restrict to, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = place[i] == here ? Plus(to[i], gradient[i]) : to[i];
 }
-// The gradient of a whole 2 x 2 window that overlaps no other.
+// The gradient of a whole 2 x 2 window that overlaps no other. The results go through the stack, which
+// nothing else points to: with nine pointers that may alias, the compiler gives up making vectors.
 template <typename T>
-void SpreadToFour(const T* const x[4], const T* __restrict gradient, T* const to[4], int64_t n) {
-  const T* __restrict const x0 = x[0];
-  const T* __restrict const x1 = x[1];
-  const T* __restrict const x2 = x[2];
-  const T* __restrict const x3 = x[3];
-  T* __restrict const y0 = to[0];
-  T* __restrict const y1 = to[1];
-  T* __restrict const y2 = to[2];
-  T* __restrict const y3 = to[3];
+void SpreadToFour(const T* const x[4], const T* gradient, T* const to[4], int64_t channels) {
+  constexpr int64_t kAtOnce = 64;
+  const T* const x0 = x[0];
+  const T* const x1 = x[1];
+  const T* const x2 = x[2];
+  const T* const x3 = x[3];
   const T zero{};
-  for (int64_t i = 0; i < n; ++i) {
-    const bool at1 = x0[i] < x1[i];
-    const T best1 = at1 ? x1[i] : x0[i];
-    const bool at2 = best1 < x2[i];
-    const T best2 = at2 ? x2[i] : best1;
-    const bool at3 = best2 < x3[i];
-    const T before3 = at3 ? zero : gradient[i];
-    const T before2 = at2 ? zero : before3;
-    y0[i] = at1 ? zero : before2;
-    y1[i] = at1 ? before2 : zero;
-    y2[i] = at2 ? before3 : zero;
-    y3[i] = at3 ? gradient[i] : zero;
+  for (int64_t first = 0; first < channels; first += kAtOnce) {
+    const int64_t end = std::min(channels, first + kAtOnce);
+    T results[4][kAtOnce];
+    for (int64_t i = first; i < end; ++i) {
+      // Loads and comparisons without conditions, for the same end.
+      const T a = x0[i], b = x1[i], c = x2[i], d = x3[i], g = gradient[i];
+      const bool at1 = a < b;
+      const T best1 = at1 ? b : a;
+      const bool at2 = best1 < c;
+      const T best2 = at2 ? c : best1;
+      const bool at3 = best2 < d;
+      const T before3 = at3 ? zero : g;
+      const T before2 = at2 ? zero : before3;
+      const T g0 = at1 ? zero : before2;
+      const T g1 = at1 ? before2 : zero;
+      const T g2 = at2 ? before3 : zero;
+      const T g3 = at3 ? g : zero;
+      results[0][i - first] = g0;
+      results[1][i - first] = g1;
+      results[2][i - first] = g2;
+      results[3][i - first] = g3;
+    }
+    for (int k = 0; k < 4; ++k) std::copy_n(results[k], end - first, to[k] + first);
   }
 }
 

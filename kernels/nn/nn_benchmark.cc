@@ -134,6 +134,8 @@ void ConvForward(benchmark::State& state) {
 void ConvForwardBiasRelu(benchmark::State& state) {
   AttrMap attrs = ConvAttrs();
   attrs["fused_ops"] = std::vector<std::string>{"BiasAdd", "Relu"};
+  attrs["TArgs"] = std::vector<DataType>{kFloat32};
+  attrs["num_args"] = 1;
   Bench bench("_FusedConv2D", {Ramp({64, 28, 28, 1}), Ramp({3, 3, 1, 64}), Ramp({64})}, attrs);
   bench.Measure(state, kConvOperations);
 }

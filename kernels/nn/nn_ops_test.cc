@@ -177,6 +177,8 @@ TEST(FusedConv2D, IsConvolutionBiasAndActivation) {
     const auto wanted = RunOp(activation, {(*with_bias)[0]});
     AttrMap fused = attrs;
     fused["fused_ops"] = std::vector<std::string>{"BiasAdd", activation};
+    fused["TArgs"] = std::vector<DataType>{kFloat32};
+    fused["num_args"] = 1;
     const auto found = RunOp("_FusedConv2D", {x, w, bias}, fused);
     ASSERT_TRUE(wanted.ok()) << wanted.status();
     ASSERT_TRUE(found.ok()) << found.status();
