@@ -62,9 +62,10 @@ void ChannelSums(const View& v, ParallelRunner& parallel, float* totals, F f) {
                     parallel, totals, [&](int64_t row, float* sums) { f(row, sums); });
 }
 
-// Some neighbouring elements of one row: those of several channels (from `channel` on) where channels
-// lie side by side, of one channel otherwise. Results go through a buffer of this size on the stack: an
-// output may lie in an input's memory, which would keep the compiler from making vectors.
+// Some neighbouring elements: where channels lie side by side those of several channels, from `channel` on,
+// and of several rows when channels are few; else of one channel. Results go through a buffer of this
+// size on the stack: an output may lie in an input's memory, which would keep the compiler from
+// making vectors.
 constexpr int64_t kPiece = 256;
 struct Piece {
   int64_t first = 0;  // Of all elements.
@@ -72,16 +73,31 @@ struct Piece {
   int64_t channel = 0;
 };
 
+// How many rows one piece may span.
+int64_t RowsPerPiece(const View& v) {
+  return v.inner == 1 ? std::max<int64_t>(1, kPiece / std::max<int64_t>(1, v.channels)) : 1;
+}
+// A number for each channel, repeated for the rows of a piece.
+std::vector<float> Repeated(const View& v, const float* channels) {
+  std::vector<float> all;
+  const int64_t rows = RowsPerPiece(v);
+  all.reserve(static_cast<size_t>(rows * v.channels));
+  for (int64_t i = 0; i < rows; ++i) all.insert(all.end(), channels, channels + v.channels);
+  return all;
+}
+
 // Calls f(piece) for pieces that together are all elements.
 template <typename F>
 void ForPieces(const View& v, double nanoseconds, ParallelRunner& parallel, F f) {
   const bool side_by_side = v.inner == 1;
-  const int64_t run = side_by_side ? v.channels : v.inner;
-  const int64_t runs = side_by_side ? v.rows : v.rows * v.channels;
+  const int64_t total = v.rows * v.channels * v.inner;
+  const int64_t run = side_by_side ? v.channels * RowsPerPiece(v) : v.inner;
+  const int64_t runs = run > 0 ? (total + run - 1) / run : 0;
   parallel.For(runs, nanoseconds * static_cast<double>(run), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      for (int64_t i = 0; i < run; i += kPiece) {
-        f(Piece{r * run + i, std::min(kPiece, run - i), side_by_side ? i : r % v.channels});
+      const int64_t last = std::min(total, (r + 1) * run);
+      for (int64_t i = r * run; i < last; i += kPiece) {
+        f(Piece{i, std::min(kPiece, last - i), side_by_side ? i - r * run : r % v.channels});
       }
     }
   });
@@ -230,13 +246,16 @@ class ForwardKernel : public BatchNormKernel {
 
   void Normalize(const View& v, const T* x, const float* mean, const float* factor,
                  const float* offset, const T* side, T* y, ParallelRunner& parallel) const {
+    const std::vector<float> means = Repeated(v, mean);
+    const std::vector<float> factors = Repeated(v, factor);
+    const std::vector<float> offsets = Repeated(v, offset);
     ForPieces(v, 0.5, parallel, [&](const Piece& p) {
       float values[kPiece];
       ToCompute(x + p.first, values, p.n);
       if (v.inner == 1) {
-        const float* const m = mean + p.channel;
-        const float* const f = factor + p.channel;
-        const float* const o = offset + p.channel;
+        const float* const m = means.data() + p.channel;
+        const float* const f = factors.data() + p.channel;
+        const float* const o = offsets.data() + p.channel;
         for (int64_t i = 0; i < p.n; ++i) values[i] = (values[i] - m[i]) * f[i] + o[i];
       } else {
         const float m = mean[p.channel];
@@ -329,14 +348,18 @@ class BackwardKernel : public BatchNormKernel {
     }
     TANDEM_ASSIGN_OR_RETURN(Tensor* const dx, c.ForwardOrAllocate({0}, 0, x.shape()));
     T* const to = dx->MutableElements<T>().data();
+    const std::vector<float> as = Repeated(v, a);
+    const std::vector<float> bs = Repeated(v, b);
+    const std::vector<float> ds = Repeated(v, d);
+    const std::vector<float> means = Repeated(v, mean);
     ForPieces(v, 0.6, c.parallel(), [&](const Piece& p) {
       float values[kPiece];
       ToCompute(from_dy + p.first, values, p.n);
       const T* const px = from_x + p.first;
-      const float* const pa = a + p.channel;
-      const float* const pb = b + p.channel;
-      const float* const pd = d + p.channel;
-      const float* const pm = mean + p.channel;
+      const float* const pa = as.data() + p.channel;
+      const float* const pb = bs.data() + p.channel;
+      const float* const pd = ds.data() + p.channel;
+      const float* const pm = means.data() + p.channel;
       if (v.inner == 1) {
         for (int64_t i = 0; i < p.n; ++i) {
           values[i] = pa[i] * (values[i] - pb[i] - (static_cast<float>(px[i]) - pm[i]) * pd[i]);
