@@ -67,6 +67,11 @@ absl::Status PruneToSignature(const RunSignature& signature, const std::string& 
   }
   std::vector<Node*> roots;
   for (const std::string& name : signature.targets) {
+    // A target need not have outputs.
+    if (Node* const node = graph.FindNode(name)) {
+      roots.push_back(node);
+      continue;
+    }
     absl::StatusOr<Output> target = graph.GetOutput(name);
     if (!target.ok()) return WithContext(target.status(), "target");
     roots.push_back(target->node);
