@@ -209,6 +209,12 @@ class Differentiator {
 
 }  // namespace
 
+absl::StatusOr<std::vector<Gradient>> AddGradients(Graph* graph, const std::vector<Output>& ys,
+                                                   const std::vector<Output>& xs,
+                                                   const GradientOptions& options) {
+  return Differentiator(graph, options).Run(ys, xs);
+}
+
 absl::StatusOr<Gradient> SumGradients(Graph* graph, const std::vector<Gradient>& gradients,
                                       const std::string& scope, const std::string& device) {
   Builder builder(graph, scope, device);

@@ -101,16 +101,21 @@ TEST_P(GoldenProgram, AnswersAsTensorFlow) {
   const absl::StatusOr<GoldenFile> file = LoadGoldenFile(GetParam());
   ASSERT_TRUE(file.ok()) << file.status();
   const std::vector<std::string> not_yet = OpsNotYetImplemented();
+  const auto awaited = [&not_yet](const std::string& op) {
+    return std::find(not_yet.begin(), not_yet.end(), op) != not_yet.end();
+  };
   const std::set<std::string> deviations = CasesThatDeviate(GetParam());
   for (const Case& c : file->case_()) {
     if (!c.has_graph()) continue;
     SCOPED_TRACE(absl::StrCat("case ", c.name(), c.note().empty() ? "" : ", note: ", c.note()));
     const std::vector<std::string> missing = MissingOps(c.graph());
-    for (const std::string& op : missing) {
-      EXPECT_EQ(std::count(not_yet.begin(), not_yet.end(), op), 1)
-          << "op " << op << " is not registered in this program";
+    if (!missing.empty()) {
+      // Excused when the file's op or one of the missing ones is still to be written.
+      const bool excused = awaited(GetParam()) ||
+                           std::any_of(missing.begin(), missing.end(), awaited);
+      EXPECT_TRUE(excused) << "not registered in this program: " << absl::StrJoin(missing, ", ");
+      continue;
     }
-    if (!missing.empty()) continue;
     const std::string difference = RunProgram(c);
     if (deviations.count(c.name()) > 0) {
       EXPECT_NE(difference, "") << "agrees with TensorFlow: take it off deviations.txt";
