@@ -18,6 +18,7 @@ FrameLayout::Role RoleOf(const Node& node) {
   if (node.Is("Exit") || node.Is("RefExit")) return Role::kExit;
   if (node.Is("NextIteration") || node.Is("RefNextIteration")) return Role::kNextIteration;
   if (node.Is("LoopCond")) return Role::kLoopCond;
+  if (node.Is("ControlTrigger")) return Role::kControlTrigger;
   return Role::kNormal;
 }
 
@@ -26,7 +27,10 @@ bool IsFreeConstant(const Node& node) {
 }
 
 bool NeedsFrames(const Node& node) {
-  return RoleOf(node) != FrameLayout::Role::kNormal || node.Is("_Recv") || node.Is("_HostRecv");
+  const FrameLayout::Role role = RoleOf(node);
+  // A ControlTrigger makes nothing dead itself.
+  return (role != FrameLayout::Role::kNormal && role != FrameLayout::Role::kControlTrigger) ||
+         node.Is("_Recv") || node.Is("_HostRecv");
 }
 
 absl::StatusOr<FrameAssignment> AssignFrames(const std::vector<Node*>& order) {

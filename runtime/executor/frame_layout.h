@@ -25,6 +25,7 @@ struct FrameLayout {
     kExit,
     kNextIteration,
     kLoopCond,
+    kControlTrigger,  // Runs also after dead nodes.
   };
 
   struct Frame {

@@ -412,7 +412,7 @@ void FrameRun::DeliverLocked(Iteration& iteration, int32_t from, const FrameLayo
     --state;
     if (is_dead) state += Pending::kDeadUnit;
     if (Pending::Missing(state) != 0) return;
-    task.is_dead = Pending::Dead(state) > 0;
+    task.is_dead = Pending::Dead(state) > 0 && info.role != Role::kControlTrigger;
   } else if (edge.input < 0) {
     --state;
     if (Pending::Missing(state) != 0 || (state & Pending::kDecided) == 0) return;
