@@ -1,5 +1,6 @@
 // What TensorFlow's answers (tests/golden) do not show of variables: whose memory is written, what
-// readers see, destroyed variables, gradients, and rows that several threads update.
+// readers see, destroyed variables, gradients, and rows that several threads update. All of it on a CPU
+// and on a device with memory of its own.
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "core/op/gradients.h"
 #include "gtest/gtest.h"
 #include "kernels/state/variables.h"
+#include "runtime/device/device.h"
 #include "runtime/session/session.h"
 
 namespace tandem::state {
@@ -28,11 +30,16 @@ Output Read(const Scope& s, const std::string& name, const Output& handle) {
   return s.WithOpName(name).Call("ReadVariableOp", {handle}, {{"dtype", kFloat32}});
 }
 
-class VariablesTest : public ::testing::Test {
+class VariablesTest : public ::testing::TestWithParam<std::string> {
  protected:
   void Open() {
     ASSERT_TRUE(s.ok()) << s.status();
-    absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*s.graph());
+    const auto devices = DeviceSet::Create({{kCpu, 1}, {kSim, 1}});
+    ASSERT_TRUE(devices.ok()) << devices.status();
+    SessionOptions options;
+    options.devices = *devices;
+    options.default_device = "/device:" + GetParam() + ":0";
+    absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*s.graph(), options);
     ASSERT_TRUE(session.ok()) << session.status();
     session_ = *std::move(session);
   }
@@ -59,7 +66,7 @@ class VariablesTest : public ::testing::Test {
   std::unique_ptr<Session> session_;
 };
 
-TEST_F(VariablesTest, AnUpdateLeavesWhatWasReadBefore) {
+TEST_P(VariablesTest, AnUpdateLeavesWhatWasReadBefore) {
   const Output v = Handle(s, "v", {3});
   s.WithOpName("init").AddNode("AssignVariableOp", {v, {1.f, 2.f, 3.f}});
   Read(s, "read", v);
@@ -80,7 +87,8 @@ TEST_F(VariablesTest, AnUpdateLeavesWhatWasReadBefore) {
   EXPECT_EQ(Values(Fetch("read")), (Floats{7, 11, 12}));
 }
 
-TEST_F(VariablesTest, AnUpdateWritesInPlaceWhenNobodyHoldsTheValue) {
+TEST_P(VariablesTest, AnUpdateWritesInPlaceWhenNobodyHoldsTheValue) {
+  if (GetParam() != kCpu) return;  // What is fetched from another memory is a copy.
   const Output v = Handle(s, "v", {3});
   s.WithOpName("init").AddNode("AssignVariableOp", {v, {1.f, 2.f, 3.f}});
   Read(s, "read", v);
@@ -92,7 +100,7 @@ TEST_F(VariablesTest, AnUpdateWritesInPlaceWhenNobodyHoldsTheValue) {
   EXPECT_EQ(Fetch("read").data(), before);
 }
 
-TEST_F(VariablesTest, AnAssignedConstantStaysTheConstant) {
+TEST_P(VariablesTest, AnAssignedConstantStaysTheConstant) {
   const Output v = Handle(s, "v", {2});
   s.WithOpName("init").AddNode("AssignVariableOp", {v, s.WithOpName("c").Constant({1.f, 2.f})});
   s.WithOpName("add").AddNode("AssignAddVariableOp", {v, {10.f, 10.f}});
@@ -107,7 +115,7 @@ TEST_F(VariablesTest, AnAssignedConstantStaysTheConstant) {
   }
 }
 
-TEST_F(VariablesTest, AFedTensorStaysTheCallers) {
+TEST_P(VariablesTest, AFedTensorStaysTheCallers) {
   const Output v = Handle(s, "v", {2});
   const Output x = s.WithOpName("x").Call("Placeholder", {}, {{"dtype", kFloat32}});
   s.WithOpName("init").AddNode("AssignVariableOp", {v, x});
@@ -122,7 +130,7 @@ TEST_F(VariablesTest, AFedTensorStaysTheCallers) {
   EXPECT_EQ(Values(Fetch("read")), (Floats{11, 12}));
 }
 
-TEST_F(VariablesTest, ADestroyedVariableCanBeMadeAgain) {
+TEST_P(VariablesTest, ADestroyedVariableCanBeMadeAgain) {
   const Output v = Handle(s, "v", {1});
   s.WithOpName("init").AddNode("AssignVariableOp", {v, {1.f}});
   s.WithOpName("destroy").AddNode("DestroyResourceOp", {v});
@@ -135,7 +143,7 @@ TEST_F(VariablesTest, ADestroyedVariableCanBeMadeAgain) {
   EXPECT_EQ(Values(Fetch("read")), (Floats{1}));
 }
 
-TEST_F(VariablesTest, AnUninitializedVariableIsNamed) {
+TEST_P(VariablesTest, AnUninitializedVariableIsNamed) {
   const Output v = Handle(s, "weights", {1});
   Read(s, "read", v);
   Open();
@@ -143,7 +151,7 @@ TEST_F(VariablesTest, AnUninitializedVariableIsNamed) {
   EXPECT_NE(status.message().find("weights"), std::string::npos) << status;
 }
 
-TEST_F(VariablesTest, OneNameWithTwoTypesIsRefused) {
+TEST_P(VariablesTest, OneNameWithTwoTypesIsRefused) {
   const Output a = s.WithOpName("a").Call(
       "VariableV2", {}, {{"dtype", kFloat32}, {"shape", PartialShape({1})}, {"shared_name", "v"}});
   const Output b = s.WithOpName("b").Call(
@@ -155,7 +163,7 @@ TEST_F(VariablesTest, OneNameWithTwoTypesIsRefused) {
   EXPECT_EQ(Fails("init_b").code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(VariablesTest, AnOptimizerRefusesOneVariableInTwoRoles) {
+TEST_P(VariablesTest, AnOptimizerRefusesOneVariableInTwoRoles) {
   const Output v = Handle(s, "v", {1});
   s.WithOpName("init").AddNode("AssignVariableOp", {v, {1.f}});
   s.WithOpName("step").AddNode("ResourceApplyMomentum", {v, v, 0.1f, {1.f}, 0.9f});
@@ -164,7 +172,7 @@ TEST_F(VariablesTest, AnOptimizerRefusesOneVariableInTwoRoles) {
   EXPECT_EQ(Fails("step").code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(VariablesTest, AFailedUpdateChangesNothing) {
+TEST_P(VariablesTest, AFailedUpdateChangesNothing) {
   const Output v = Handle(s, "v", {2, 1});
   const Output slot = Handle(s, "slot", {2, 1});
   const Output x = s.WithOpName("x").Call("Placeholder", {}, {{"dtype", kInt32}});
@@ -183,7 +191,7 @@ TEST_F(VariablesTest, AFailedUpdateChangesNothing) {
   EXPECT_EQ(Values(Fetch("read_slot")), (Floats{1, 2}));
 }
 
-TEST_F(VariablesTest, ReferencesPassThroughChainsOfUpdates) {
+TEST_P(VariablesTest, ReferencesPassThroughChainsOfUpdates) {
   const Output v = Reference(s, "v", {2});
   const Output init = s.WithOpName("init").Call("Assign", {v, {1.f, 2.f}});
   const Output added = s.WithOpName("added").Call("AssignAdd", {init, {10.f, 10.f}});
@@ -193,7 +201,7 @@ TEST_F(VariablesTest, ReferencesPassThroughChainsOfUpdates) {
   EXPECT_EQ(Values(Fetch("v")), (Floats{10, 11}));
 }
 
-TEST_F(VariablesTest, TheGradientOfAReadIsThatOfTheValue) {
+TEST_P(VariablesTest, TheGradientOfAReadIsThatOfTheValue) {
   const Output v = Handle(s, "v", {2});
   s.WithOpName("init").AddNode("AssignVariableOp", {v, {3.f, 5.f}});
   const Output y = s.Call("Square", {Read(s, "read", v)});
@@ -207,7 +215,7 @@ TEST_F(VariablesTest, TheGradientOfAReadIsThatOfTheValue) {
   EXPECT_EQ(Values(Fetch("gradient")), (Floats{6, 10}));
 }
 
-TEST_F(VariablesTest, TheGradientOfAGatherHasARowForEachIndex) {
+TEST_P(VariablesTest, TheGradientOfAGatherHasARowForEachIndex) {
   const Output v = Handle(s, "v", PartialShape::Unknown());
   const Output x = s.WithOpName("x").Call("Placeholder", {}, {{"dtype", kInt32}});
   s.WithOpName("init").AddNode("AssignVariableOp", {v, {{1.f, 2.f}, {3.f, 4.f}, {5.f, 6.f}}});
@@ -229,6 +237,9 @@ TEST_F(VariablesTest, TheGradientOfAGatherHasARowForEachIndex) {
   EXPECT_EQ(Fetch("indices", feeds).Elements<int32_t>(), (std::vector<int32_t>{2, 0}));
   EXPECT_EQ(Fetch("shape", feeds).Elements<int32_t>(), (std::vector<int32_t>{3, 2}));
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, VariablesTest, ::testing::Values(kCpu, kSim),
+                         [](const auto& info) { return info.param; });
 
 // Runs the parts of a loop last first: what depends on their order shows.
 class BackwardsRunner final : public ParallelRunner {
