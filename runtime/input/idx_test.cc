@@ -79,9 +79,10 @@ TEST(IdxTest, DamagedFilesAreRefusedWithOffsetFoundAndExpected) {
   // Says that it has 4 GiB: refused, without taking the memory.
   expect(IdxBytes(0x0801, {0xffffffff}, "abc"), loss,
          "offset 8: found 3 bytes, expected 4294967295");
-  std::string packed = Gzip(Images(20));
-  packed.resize(packed.size() - 9);
-  expect(packed, loss, "the file is cut off");
+  const std::string packed = Gzip(Images(20));
+  expect(packed.substr(0, packed.size() / 2), loss, "the file is cut off");
+  // All values are there, but not the checksum behind them.
+  expect(packed.substr(0, packed.size() - 5), loss, "offset 15696: the contents end too early");
 }
 
 TEST(IdxTest, AMissingFileIsNotFound) {
