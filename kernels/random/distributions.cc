@@ -14,7 +14,8 @@ namespace {
 constexpr int64_t kPiece = 256;
 constexpr int kWords = 4;
 
-// --- From words to numbers. Bits go below an exponent that stands for [1, 2), from which 1 is taken.
+// --- From words to numbers. Bits go below an exponent that stands for [1, 2), from which 1 is
+// taken.
 
 float UniformFloat(uint32_t word) {
   const uint32_t bits = (word & 0x7fffffu) | 0x3f800000u;

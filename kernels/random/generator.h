@@ -1,5 +1,5 @@
-// The position of a stateful random op. It belongs to the op's kernel, thus to session and node: runs
-// with other signatures go on where the last one stopped.
+// The position of a stateful random op. It belongs to the op's kernel, thus to session and node:
+// runs with other signatures go on where the last one stopped.
 #ifndef TANDEM_KERNELS_RANDOM_GENERATOR_H_
 #define TANDEM_KERNELS_RANDOM_GENERATOR_H_
 

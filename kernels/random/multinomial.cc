@@ -66,8 +66,7 @@ class MultinomialKernel : public Kernel {
     TANDEM_ASSIGN_OR_RETURN(Tensor * output, c.AllocateOutput(0, shape));
     if (output->num_elements() == 0) return absl::OkStatus();
 
-    const Philox from =
-        generator_.Reserve(ReservedBlocks(batch * WordsPerRow(samples)));
+    const Philox from = generator_.Reserve(ReservedBlocks(batch * WordsPerRow(samples)));
     const T* const values = logits.Elements<T>().data();
     const double cost = 10 * static_cast<double>(classes) + 20 * static_cast<double>(samples);
     c.parallel().For(batch, cost, [&](int64_t begin, int64_t end) {
@@ -123,9 +122,10 @@ class MultinomialKernel : public Kernel {
 TANDEM_OP("Multinomial")
     .Inputs("logits:T, num_samples:int32")
     .Outputs("output:output_dtype")
-    .Attrs("seed:int=0; seed2:int=0; "
-           "T:type{float32,float64,int32,uint8,int16,int8,int64,bfloat16,uint16,float16,uint32,"
-           "uint64}; output_dtype:type{int32,int64}=int64")
+    .Attrs(
+        "seed:int=0; seed2:int=0; "
+        "T:type{float32,float64,int32,uint8,int16,int8,int64,bfloat16,uint16,float16,uint32,"
+        "uint64}; output_dtype:type{int32,int64}=int64")
     .Stateful()
     .Shape(MultinomialShape)
     .NotDifferentiable()

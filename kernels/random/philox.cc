@@ -19,13 +19,13 @@ uint32_t High(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
 
 #if defined(__AVX2__)
 
-// Counters that are worked on side by side: four in a register, and enough registers to hide how long
-// a multiplication takes.
+// Counters that are worked on side by side: four in a register, and enough registers to hide how
+// long a multiplication takes.
 constexpr int kRegisters = 4;
 constexpr int64_t kLanes = 4 * kRegisters;
 
-// The numbers of kLanes counters whose lower halves begin at `low` and do not overflow. Every word lies
-// in the lower half of a 64-bit lane; what is above it does not matter.
+// The numbers of kLanes counters whose lower halves begin at `low` and do not overflow. Every word
+// lies in the lower half of a 64-bit lane; what is above it does not matter.
 void FillLanes(uint64_t low, uint64_t high, const std::array<uint32_t, 2>& key, uint32_t* words) {
   const auto all = [](uint64_t value) { return _mm256_set1_epi64x(static_cast<int64_t>(value)); };
   const __m256i multiplier0 = all(kMultiplier0);
@@ -35,7 +35,8 @@ void FillLanes(uint64_t low, uint64_t high, const std::array<uint32_t, 2>& key, 
   __m256i c2[kRegisters];
   __m256i c3[kRegisters];
   for (int r = 0; r < kRegisters; ++r) {
-    c0[r] = _mm256_add_epi64(all(low + static_cast<uint64_t>(4 * r)), _mm256_set_epi64x(3, 2, 1, 0));
+    c0[r] =
+        _mm256_add_epi64(all(low + static_cast<uint64_t>(4 * r)), _mm256_set_epi64x(3, 2, 1, 0));
     c1[r] = _mm256_srli_epi64(c0[r], 32);
     c2[r] = all(high);
     c3[r] = _mm256_srli_epi64(c2[r], 32);

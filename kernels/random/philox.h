@@ -1,9 +1,9 @@
-// Philox 4x32-10, a counter-based random number generator: each value of a 128-bit counter gives four
-// 32-bit numbers that depend on it and on a 64-bit key alone. So any part of a stream can be had at
-// once, by any thread.
+// Philox 4x32-10, a counter-based random number generator: each value of a 128-bit counter gives
+// four 32-bit numbers that depend on it and on a 64-bit key alone. So any part of a stream can be
+// had at once, by any thread.
 //
-// Source: J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel Random Numbers: As Easy as 1,
-// 2, 3", SC 2011. The constants are the paper's.
+// Source: J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel Random Numbers: As Easy as
+// 1, 2, 3", SC 2011. The constants are the paper's.
 #ifndef TANDEM_KERNELS_RANDOM_PHILOX_H_
 #define TANDEM_KERNELS_RANDOM_PHILOX_H_
 

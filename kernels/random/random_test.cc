@@ -1,4 +1,5 @@
-// What TensorFlow's answers (tests/golden) do not show: other numbers of threads, many samples, edges.
+// What TensorFlow's answers (tests/golden) do not show: other numbers of threads, many samples,
+// edges.
 #include <algorithm>
 #include <cmath>
 #include <limits>

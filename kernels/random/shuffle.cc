@@ -28,11 +28,11 @@ class ShuffleKernel : public Kernel {
       return absl::OkStatus();
     }
     const int64_t count = shape.dim(0);
-    // Fisher and Yates: each place takes one of the rows that are left, by a remainder of 32 bits, as
-    // TensorFlow does.
+    // Fisher and Yates: each place takes one of the rows that are left, by a remainder of 32 bits,
+    // as TensorFlow does.
     constexpr uint64_t kWordsPerBlock = 4;
-    WordStream words(generator_.Reserve((static_cast<uint64_t>(count) + kWordsPerBlock - 1) /
-                                        kWordsPerBlock));
+    WordStream words(
+        generator_.Reserve((static_cast<uint64_t>(count) + kWordsPerBlock - 1) / kWordsPerBlock));
     std::vector<int64_t> rows(static_cast<size_t>(count));
     std::iota(rows.begin(), rows.end(), int64_t{0});
     for (int64_t i = 0; i + 1 < count; ++i) {

@@ -1,5 +1,5 @@
-// Random numbers that depend on their arguments alone: the first version takes two seeds, the second
-// a key, a counter and the number of an algorithm.
+// Random numbers that depend on their arguments alone: the first version takes two seeds, the
+// second a key, a counter and the number of an algorithm.
 #include <string>
 #include <utility>
 
@@ -28,10 +28,9 @@ absl::StatusOr<Philox> FromSeedArgument(const Tensor& seed) {
                                    seed.shape().DebugString());
   }
   constexpr uint64_t kScrambleKey = 0x02461e293ec8f720;
-  const Philox::Block mix =
-      Philox::FromKeyAndCounter(kScrambleKey, static_cast<uint64_t>(seeds[0]),
-                                static_cast<uint64_t>(seeds[1]))
-          .Here();
+  const Philox::Block mix = Philox::FromKeyAndCounter(kScrambleKey, static_cast<uint64_t>(seeds[0]),
+                                                      static_cast<uint64_t>(seeds[1]))
+                                .Here();
   return Philox{{0, 0, mix[2], mix[3]}, {mix[0], mix[1]}};
 }
 

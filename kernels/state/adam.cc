@@ -52,7 +52,8 @@ struct Adam {
         const T g = gradient[i];
         const T first = m[i] + (g - m[i]) * k.rest1;
         const T second = v[i] + (g * g - v[i]) * k.rest2;
-        new_var[i] = var[i] - (g * k.rest1 + first * k.beta1) * k.alpha / (sqrt(second) + k.epsilon);
+        new_var[i] =
+            var[i] - (g * k.rest1 + first * k.beta1) * k.alpha / (sqrt(second) + k.epsilon);
         new_m[i] = first;
         new_v[i] = second;
       }
@@ -104,16 +105,18 @@ struct Amsgrad {
 };
 
 TANDEM_OP("ApplyAdam")
-    .Inputs("var:ref T, m:ref T, v:ref T, beta1_power:T, beta2_power:T, lr:T, beta1:T, beta2:T, "
-            "epsilon:T, grad:T")
+    .Inputs(
+        "var:ref T, m:ref T, v:ref T, beta1_power:T, beta2_power:T, lr:T, beta1:T, beta2:T, "
+        "epsilon:T, grad:T")
     .Outputs("out:ref T")
     .Attrs(TANDEM_UPDATE_ATTRS "; use_nesterov:bool=False")
     .Shape(UpdateShape)
     .Cpu(UpdateByRule<Adam>());
 
 TANDEM_OP("ResourceApplyAdam")
-    .Inputs("var:resource, m:resource, v:resource, beta1_power:T, beta2_power:T, lr:T, beta1:T, "
-            "beta2:T, epsilon:T, grad:T")
+    .Inputs(
+        "var:resource, m:resource, v:resource, beta1_power:T, beta2_power:T, lr:T, beta1:T, "
+        "beta2:T, epsilon:T, grad:T")
     .Attrs(TANDEM_UPDATE_ATTRS "; use_nesterov:bool=False")
     .Stateful()
     .Shape(UpdateShape)
@@ -121,8 +124,9 @@ TANDEM_OP("ResourceApplyAdam")
     .Cpu(UpdateByRule<Adam>());
 
 TANDEM_OP("ResourceApplyAdamWithAmsgrad")
-    .Inputs("var:resource, m:resource, v:resource, vhat:resource, beta1_power:T, beta2_power:T, "
-            "lr:T, beta1:T, beta2:T, epsilon:T, grad:T")
+    .Inputs(
+        "var:resource, m:resource, v:resource, vhat:resource, beta1_power:T, beta2_power:T, "
+        "lr:T, beta1:T, beta2:T, epsilon:T, grad:T")
     .Attrs(TANDEM_UPDATE_ATTRS)
     .Stateful()
     .Shape(UpdateShape)

@@ -41,8 +41,8 @@ void Combine(void* to, const void* a, const void* b, bool b_is_scalar, int64_t n
 template <bool kSubtract>
 CombineFunction Find(DataType dtype) {
   switch (dtype) {
-#define TANDEM_CASE_(T)   \
-  case DataTypeOf<T>():   \
+#define TANDEM_CASE_(T) \
+  case DataTypeOf<T>(): \
     return Combine<T, kSubtract>;
     TANDEM_CASE_(float)
     TANDEM_CASE_(double)

@@ -10,8 +10,8 @@ namespace tandem::state {
 
 enum class Combination { kAdd, kSubtract };
 
-// to[i] = a[i] ± b[i], or ± b[0] where `b_is_scalar`, for i in [0, n). `to` may be `a`; integers wrap
-// around, small floats round once.
+// to[i] = a[i] ± b[i], or ± b[0] where `b_is_scalar`, for i in [0, n). `to` may be `a`; integers
+// wrap around, small floats round once.
 using CombineFunction = void (*)(void* to, const void* a, const void* b, bool b_is_scalar,
                                  int64_t n);
 // Null: the type has no sum.

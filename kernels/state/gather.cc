@@ -1,7 +1,7 @@
 // ResourceGather: rows of a variable by index, read without a copy of the whole.
 //
-// With batch_dims = b the variable is seen as [batch, rows, inner] and the indices as [batch, count],
-// where batch is the product of their first b dimensions.
+// With batch_dims = b the variable is seen as [batch, rows, inner] and the indices as [batch,
+// count], where batch is the product of their first b dimensions.
 #include <algorithm>
 #include <vector>
 
@@ -38,7 +38,8 @@ absl::StatusOr<PartialShape> GatherShape(const PartialShape& params, const Parti
     output.AddDim(*size);
   }
   for (int i = static_cast<int>(batch_dims); i < indices.rank(); ++i) output.AddDim(indices.dim(i));
-  for (int i = static_cast<int>(batch_dims) + 1; i < params.rank(); ++i) output.AddDim(params.dim(i));
+  for (int i = static_cast<int>(batch_dims) + 1; i < params.rank(); ++i)
+    output.AddDim(params.dim(i));
   return output;
 }
 
@@ -74,8 +75,8 @@ class ResourceGatherKernel : public Kernel {
     TANDEM_ASSIGN_OR_RETURN(const PartialShape known,
                             GatherShape(params.shape(), indices.shape(), batch_dims_));
     TANDEM_ASSIGN_OR_RETURN(Shape shape, known.ToShape());
-    const int batch_dims = static_cast<int>(
-        batch_dims_ < 0 ? batch_dims_ + indices.shape().rank() : batch_dims_);
+    const int batch_dims =
+        static_cast<int>(batch_dims_ < 0 ? batch_dims_ + indices.shape().rank() : batch_dims_);
     const int64_t limit = params.shape().dim(batch_dims);
     const int64_t bad = array::FindOutOfRange(indices, limit);
     if (bad >= 0) {
@@ -118,16 +119,17 @@ class ResourceGatherKernel : public Kernel {
 // Sparse: a row of the output's gradient for each index.
 absl::Status ResourceGatherGradient(GradientContext& g) {
   if (g.Attr<int64_t>("batch_dims") != 0) {
-    return errors::Unimplemented("ResourceGather has a gradient for batch_dims 0 only; read the "
-                                 "variable and use GatherV2");
+    return errors::Unimplemented(
+        "ResourceGather has a gradient for batch_dims 0 only; read the "
+        "variable and use GatherV2");
   }
   const DataType index = RemoveReference(g.input(1).dtype());
   const Output indices = array::Flatten(g, g.input(1));
   const Output dense_shape = g.Call("VariableShape", {g.input(0)}, {{"out_type", index}});
   const Output count = g.Call("Reshape", {g.Call("Size", {indices}, {{"out_type", index}}),
                                           array::IntVector(g, kInt32, {1})});
-  const Output row_shape =
-      g.Call("ConcatV2", {count, array::SubVector(g, dense_shape, 1), array::IntScalar(g, kInt32, 0)});
+  const Output row_shape = g.Call(
+      "ConcatV2", {count, array::SubVector(g, dense_shape, 1), array::IntScalar(g, kInt32, 0)});
   g.SetInputGradient(
       0, Gradient(g.Call("Reshape", {g.OutputGradient(0), row_shape}), indices, dense_shape));
   return absl::OkStatus();

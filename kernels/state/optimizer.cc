@@ -68,11 +68,10 @@ absl::Status UpdateKernel::CheckValues(KernelContext& c,
     const Tensor& value = LockedValue(variable);
     if (!value.is_valid()) return variable.NotInitialized(absl::StatusCode::kFailedPrecondition);
     if (value.shape() != LockedValue(variables[0]).shape()) {
-      return errors::InvalidArgument("variable '", variable.name, "' has shape ",
-                                     value.shape().DebugString(), " and '", variables[0].name,
-                                     "' has shape ",
-                                     LockedValue(variables[0]).shape().DebugString(),
-                                     "; an optimizer's variables must have one shape");
+      return errors::InvalidArgument(
+          "variable '", variable.name, "' has shape ", value.shape().DebugString(), " and '",
+          variables[0].name, "' has shape ", LockedValue(variables[0]).shape().DebugString(),
+          "; an optimizer's variables must have one shape");
     }
   }
   const Shape& shape = LockedValue(variables[0]).shape();
@@ -92,10 +91,9 @@ absl::Status UpdateKernel::CheckValues(KernelContext& c,
     TANDEM_ASSIGN_OR_RETURN(wanted, Shape::FromDims(dims));
   }
   if (c.input(gradient_).shape() != wanted) {
-    return errors::InvalidArgument("the gradient has shape ",
-                                   c.input(gradient_).shape().DebugString(), "; variable '",
-                                   variables[0].name, "' of shape ", shape.DebugString(),
-                                   " wants ", wanted.DebugString());
+    return errors::InvalidArgument(
+        "the gradient has shape ", c.input(gradient_).shape().DebugString(), "; variable '",
+        variables[0].name, "' of shape ", shape.DebugString(), " wants ", wanted.DebugString());
   }
   return absl::OkStatus();
 }

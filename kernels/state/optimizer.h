@@ -1,8 +1,10 @@
-// What the updates of all optimizers share: they change variables from a gradient, element by element.
+// What the updates of all optimizers share: they change variables from a gradient, element by
+// element.
 //
-// An optimizer is a rule, a small class with the formula; everything else is here: finding and locking
-// the variables (by reference or by handle), checks, memory, threads, small floats, and rows by index
-// for sparse gradients. So the dense and the sparse op, by reference and by handle, are one rule.
+// An optimizer is a rule, a small class with the formula; everything else is here: finding and
+// locking the variables (by reference or by handle), checks, memory, threads, small floats, and
+// rows by index for sparse gradients. So the dense and the sparse op, by reference and by handle,
+// are one rule.
 //
 //   struct GradientDescent {
 //     static constexpr double kNanosecondsPerElement = 0.3;
@@ -17,9 +19,9 @@
 //   };
 //   TANDEM_OP("ApplyGradientDescent")….Cpu(UpdateByRule<GradientDescent>());
 //
-// Memory: a value that nobody else holds is overwritten; of another the new value goes to fresh memory
-// in the same pass, so that what was read before stays as it was without a copy.
-// Errors: nothing is changed when an op fails.
+// Memory: a value that nobody else holds is overwritten; of another the new value goes to fresh
+// memory in the same pass, so that what was read before stays as it was without a copy. Errors:
+// nothing is changed when an op fails.
 #ifndef TANDEM_KERNELS_STATE_OPTIMIZER_H_
 #define TANDEM_KERNELS_STATE_OPTIMIZER_H_
 
@@ -57,7 +59,8 @@ class UpdateKernel : public Kernel {
   absl::Status Compute(KernelContext& c) override;
 
  protected:
-  // Finds out from the op's arguments what is what. `compute_type` is the type that Apply computes in.
+  // Finds out from the op's arguments what is what. `compute_type` is the type that Apply computes
+  // in.
   absl::Status InitLayout(KernelInit& init, DataType compute_type, double nanoseconds_per_element);
 
  private:
@@ -69,7 +72,8 @@ class UpdateKernel : public Kernel {
 
   // Updates `n` elements. Scalars are of the compute type, the rest too.
   virtual void Apply(const Pointers& pointers, const void* scalars, int64_t n) const = 0;
-  // The same for elements of dtype_, from element `var_offset` and gradient element `grad_offset` on.
+  // The same for elements of dtype_, from element `var_offset` and gradient element `grad_offset`
+  // on.
   void ApplyAt(const Pointers& pointers, int64_t var_offset, int64_t grad_offset,
                const void* scalars, int64_t n) const;
   template <typename Small>
@@ -146,7 +150,8 @@ KernelDef UpdateByRule() {
   return def;
 }
 
-// Variables and gradient have one shape (a sparse gradient one row for each index), all else is scalar.
+// Variables and gradient have one shape (a sparse gradient one row for each index), all else is
+// scalar.
 absl::Status UpdateShape(ShapeContext& c);
 
 // The attributes that all these ops have; more may follow.

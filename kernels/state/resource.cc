@@ -24,8 +24,8 @@ absl::Status HandleShape(ShapeContext& c) {
 // The name by which TensorFlow's clients ask for a variable that nobody else can name.
 constexpr char kAnonymous[] = "cd2c89b7-88b7-44c8-ad83-06c2a9158347";
 
-// The variable is made with its handle, without a value; so a handle holds a pointer, and nothing is
-// looked up by name when it is used.
+// The variable is made with its handle, without a value; so a handle holds a pointer, and nothing
+// is looked up by name when it is used.
 class VarHandleKernel : public Kernel {
  public:
   absl::Status Init(KernelInit& init) {
@@ -115,7 +115,8 @@ absl::Status VariableShape(KernelContext& c) {
       return errors::InvalidArgument("dimension ", i, " of shape ", shape.DebugString(),
                                      " does not fit into int32; ask for out_type int64");
     } else {
-      output->MutableElements<int32_t>()[static_cast<size_t>(i)] = static_cast<int32_t>(shape.dim(i));
+      output->MutableElements<int32_t>()[static_cast<size_t>(i)] =
+          static_cast<int32_t>(shape.dim(i));
     }
   }
   return absl::OkStatus();
@@ -210,8 +211,9 @@ class DestroyKernel : public Kernel {
 
 TANDEM_OP("VarHandleOp")
     .Outputs("resource:resource")
-    .Attrs("container:string=\"\"; shared_name:string=\"\"; debug_name:string=\"\"; dtype:type; "
-           "shape:shape; allowed_devices:list(string)=[]")
+    .Attrs(
+        "container:string=\"\"; shared_name:string=\"\"; debug_name:string=\"\"; dtype:type; "
+        "shape:shape; allowed_devices:list(string)=[]")
     .Stateful()
     .Cheap()
     .Shape(HandleShape)

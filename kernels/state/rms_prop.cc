@@ -92,8 +92,9 @@ TANDEM_OP("ResourceApplyRMSProp")
     .Cpu(UpdateByRule<RmsProp>());
 
 TANDEM_OP("ResourceApplyCenteredRMSProp")
-    .Inputs("var:resource, mg:resource, ms:resource, mom:resource, lr:T, rho:T, momentum:T, "
-            "epsilon:T, grad:T")
+    .Inputs(
+        "var:resource, mg:resource, ms:resource, mom:resource, lr:T, rho:T, momentum:T, "
+        "epsilon:T, grad:T")
     .Attrs(TANDEM_UPDATE_ATTRS)
     .Stateful()
     .Shape(UpdateShape)

@@ -31,9 +31,8 @@ absl::Status CheckShapes(const PartialShape& variable, const PartialShape& indic
   for (int i = 1; i < variable.rank(); ++i) wanted.AddDim(variable.dim(i));
   if (wanted.IsCompatibleWith(updates)) return absl::OkStatus();
   return errors::InvalidArgument("updates have shape ", updates.DebugString(), "; for indices ",
-                                 indices.DebugString(), " into a variable ",
-                                 variable.DebugString(), " they must have shape ",
-                                 wanted.DebugString(), " or be a scalar");
+                                 indices.DebugString(), " into a variable ", variable.DebugString(),
+                                 " they must have shape ", wanted.DebugString(), " or be a scalar");
 }
 
 absl::Status ReferenceShape(ShapeContext& c) {
@@ -78,8 +77,8 @@ absl::Status Scatter(KernelContext& c) {
     const CombineFunction combine =
         change == Change::kSet
             ? nullptr
-            : FindCombineFunction(dtype, change == Change::kAdd ? Combination::kAdd
-                                                                : Combination::kSubtract);
+            : FindCombineFunction(
+                  dtype, change == Change::kAdd ? Combination::kAdd : Combination::kSubtract);
     char* const data = static_cast<char*>(value.mutable_data());
     ForEachRow(c.parallel(), rows, cost, [&](int64_t i, int64_t row) {
       void* const to = array::ElementAt(dtype, data, row * row_size);

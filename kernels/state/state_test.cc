@@ -1,6 +1,6 @@
 // What TensorFlow's answers (tests/golden) do not show of variables: whose memory is written, what
-// readers see, destroyed variables, gradients, and rows that several threads update. All of it on a CPU
-// and on a device with memory of its own.
+// readers see, destroyed variables, gradients, and rows that several threads update. All of it on a
+// CPU and on a device with memory of its own.
 #include <string>
 #include <utility>
 #include <vector>

@@ -18,8 +18,9 @@ constexpr int64_t kCopyBlock = 16384;
 }  // namespace
 
 absl::Status VariableInput::NotInitialized(absl::StatusCode code) const {
-  return absl::Status(code, absl::StrCat("variable '", name, "' is used before it is initialized, or ",
-                                         "after it was destroyed; run its initializer first"));
+  return absl::Status(code,
+                      absl::StrCat("variable '", name, "' is used before it is initialized, or ",
+                                   "after it was destroyed; run its initializer first"));
 }
 
 absl::StatusOr<ResourceHandle> HandleInput(KernelContext& c, int i) {
@@ -41,7 +42,10 @@ absl::StatusOr<RefPtr<Resource>> FindResource(KernelContext& c, const ResourceHa
     if (!description.resource->is_forgotten()) return description.resource;
     return errors::NotFound("resource '", handle.DebugString(), "' has been destroyed");
   }
-  return c.device().resources->Lookup<Resource>(description.container, description.name);
+  // A handle from another process: of the kinds that are found by name only variables travel.
+  TANDEM_ASSIGN_OR_RETURN(RefPtr<Variable> variable, c.device().resources->Lookup<Variable>(
+                                                         description.container, description.name));
+  return RefPtr<Resource>(std::move(variable));
 }
 
 absl::StatusOr<VariableInput> GetVariable(KernelContext& c, int i, absl::StatusCode missing) {
@@ -57,8 +61,8 @@ absl::StatusOr<VariableInput> GetVariable(KernelContext& c, int i, absl::StatusC
   }
   Variable* const variable = dynamic_cast<Variable*>(resource->get());
   if (variable == nullptr) {
-    return errors::InvalidArgument("resource '", input.name, "' is a ",
-                                   (*resource)->DebugString(), ", not a variable");
+    return errors::InvalidArgument("resource '", input.name, "' is a ", (*resource)->DebugString(),
+                                   ", not a variable");
   }
   input.variable = RefPtr<Variable>::Share(variable);
   return input;
@@ -133,11 +137,11 @@ Tensor& LockedValue(const VariableInput& variable) ABSL_NO_THREAD_SAFETY_ANALYSI
   return variable->value();
 }
 
-void ForEachRow(ParallelRunner& parallel, absl::Span<const int64_t> rows, double nanoseconds_per_row,
-                absl::FunctionRef<void(int64_t i, int64_t row)> body) {
+void ForEachRow(ParallelRunner& parallel, absl::Span<const int64_t> rows,
+                double nanoseconds_per_row, absl::FunctionRef<void(int64_t i, int64_t row)> body) {
   const auto count = static_cast<int64_t>(rows.size());
-  // Every part looks at all rows and takes its own: groups of neighbours, so that threads seldom write
-  // to one cache line.
+  // Every part looks at all rows and takes its own: groups of neighbours, so that threads seldom
+  // write to one cache line.
   constexpr int kGroupBits = 4;
   const double cost = nanoseconds_per_row * static_cast<double>(count);
   constexpr double kWorthAThread = 20'000;

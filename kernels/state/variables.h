@@ -1,8 +1,8 @@
 // What the ops on variables share: how an input leads to a variable, and how its value is changed.
 //
-// A variable comes in by reference (TensorFlow 1) or by a resource handle; kernels see no difference
-// once they have it. Whoever changes a value holds the variable's lock meanwhile, and writes into its
-// memory only when nobody else holds that: what was read before stays as it was.
+// A variable comes in by reference (TensorFlow 1) or by a resource handle; kernels see no
+// difference once they have it. Whoever changes a value holds the variable's lock meanwhile, and
+// writes into its memory only when nobody else holds that: what was read before stays as it was.
 #ifndef TANDEM_KERNELS_STATE_VARIABLES_H_
 #define TANDEM_KERNELS_STATE_VARIABLES_H_
 
@@ -70,17 +70,17 @@ class Overwrite {
   Tensor fresh_;
 };
 
-// Runs `body` while the locks of all variables are held; they are taken in one order by all, so that
-// nobody waits in a circle. REQUIRES: the variables are distinct.
+// Runs `body` while the locks of all variables are held; they are taken in one order by all, so
+// that nobody waits in a circle. REQUIRES: the variables are distinct.
 absl::Status WithLocks(absl::Span<const VariableInput> variables,
                        absl::FunctionRef<absl::Status()> body);
 // The value of a variable that WithLocks has locked.
 Tensor& LockedValue(const VariableInput& variable);
 
-// Calls `body(i, rows[i])` for all i. Calls for one row come in order, from one thread; others at any
-// time. So what is added to rows does not depend on the number of threads.
-void ForEachRow(ParallelRunner& parallel, absl::Span<const int64_t> rows, double nanoseconds_per_row,
-                absl::FunctionRef<void(int64_t i, int64_t row)> body);
+// Calls `body(i, rows[i])` for all i. Calls for one row come in order, from one thread; others at
+// any time. So what is added to rows does not depend on the number of threads.
+void ForEachRow(ParallelRunner& parallel, absl::Span<const int64_t> rows,
+                double nanoseconds_per_row, absl::FunctionRef<void(int64_t i, int64_t row)> body);
 
 // --- Shape functions
 

@@ -67,8 +67,8 @@ std::string RunStep(Session& session, const Case& c, const Step& step) {
       session.Run(options, feeds, fetches, targets, nullptr);
   if (step.error_code() != 0) {
     if (static_cast<int>(found.status().code()) == step.error_code()) return "";
-    return absl::StrCat("TensorFlow's error code is ", step.error_code(), ", here: ",
-                        found.status().ToString());
+    return absl::StrCat("TensorFlow's error code is ", step.error_code(),
+                        ", here: ", found.status().ToString());
   }
   if (!found.ok()) return found.status().ToString();
   const absl::StatusOr<std::vector<Tensor>> wanted = TensorsFromProtos(step.output());
@@ -76,14 +76,14 @@ std::string RunStep(Session& session, const Case& c, const Step& step) {
   return Difference(*found, *wanted, step.unchecked_output(), c.rtol(), c.atol());
 }
 
-// "", or the first answer that differs from TensorFlow's: what follows depends on the state that the
-// step should have left.
+// "", or the first answer that differs from TensorFlow's: what follows depends on the state that
+// the step should have left.
 std::string RunProgram(const Case& c) {
   const absl::StatusOr<Graph> graph = ImportGraphDef(c.graph());
   if (c.error_code() != 0) {
     if (static_cast<int>(graph.status().code()) == c.error_code()) return "";
-    return absl::StrCat("TensorFlow refuses the graph with code ", c.error_code(), ", here: ",
-                        graph.status().ToString());
+    return absl::StrCat("TensorFlow refuses the graph with code ", c.error_code(),
+                        ", here: ", graph.status().ToString());
   }
   if (!graph.ok()) return graph.status().ToString();
   const absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*graph);
@@ -111,8 +111,8 @@ TEST_P(GoldenProgram, AnswersAsTensorFlow) {
     const std::vector<std::string> missing = MissingOps(c.graph());
     if (!missing.empty()) {
       // Excused when the file's op or one of the missing ones is still to be written.
-      const bool excused = awaited(GetParam()) ||
-                           std::any_of(missing.begin(), missing.end(), awaited);
+      const bool excused =
+          awaited(GetParam()) || std::any_of(missing.begin(), missing.end(), awaited);
       EXPECT_TRUE(excused) << "not registered in this program: " << absl::StrJoin(missing, ", ");
       continue;
     }
