@@ -58,6 +58,17 @@ class Totals {
 
 }  // namespace
 
+OpenEpoch Epochs(data::Dataset dataset) {
+  return [dataset = std::move(dataset)](int epoch) -> absl::StatusOr<NextBatch> {
+    TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<data::Iterator> opened,
+                            dataset.Open(static_cast<uint64_t>(epoch)));
+    // Shared, because functions are copied.
+    return NextBatch([iterator = std::shared_ptr<data::Iterator>(std::move(opened))] {
+      return iterator->Next();
+    });
+  };
+}
+
 Trainer::Trainer(const Strategy& strategy, nn::LayerPtr model, LossFunction loss,
                  optimizer::OptimizerPtr optimizer, TrainerOptions options)
     : strategy_(strategy),

@@ -24,6 +24,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "core/tensor/tensor.h"
+#include "runtime/input/dataset.h"
 #include "runtime/session/session.h"
 #include "strategies/nn/layer.h"
 #include "strategies/optimizer/optimizer.h"
@@ -36,6 +37,9 @@ namespace tandem {
 using NextBatch = std::function<absl::StatusOr<absl::optional<std::vector<Tensor>>>()>;
 // Begins an epoch (counted from 0).
 using OpenEpoch = std::function<absl::StatusOr<NextBatch>(int epoch)>;
+
+// Epochs over a data set: epoch i is its iteration i.
+OpenEpoch Epochs(data::Dataset dataset);
 
 // Where a training stands; given to FitOptions::on_step after each step.
 struct TrainingProgress {
@@ -78,8 +82,15 @@ class Trainer {
   // InvalidArgument: an epoch without a batch, or batches that do not fit. Cancelled: Stop was called (the
   // running step was finished; the variables are whole).
   absl::StatusOr<std::vector<EpochResult>> Fit(const OpenEpoch& data, const FitOptions& options);
+  absl::StatusOr<std::vector<EpochResult>> Fit(const data::Dataset& data,
+                                               const FitOptions& options) {
+    return Fit(Epochs(data), options);
+  }
   // REQUIRES: Fit ran before.
   absl::StatusOr<EpochResult> Evaluate(const OpenEpoch& data);
+  absl::StatusOr<EpochResult> Evaluate(const data::Dataset& data) {
+    return Evaluate(Epochs(data));
+  }
   // The model's outputs for one batch of inputs, in order.
   absl::StatusOr<Tensor> Predict(const Tensor& inputs);
 

@@ -1,0 +1,49 @@
+// The Keras CNN on MNIST, under whatever strategy the environment asks for.
+//
+//   bazel-bin/docs/examples/mnist_cnn tools/datasets/mnist [EPOCHS [STEPS]]
+#include <cstdio>
+#include <cstdlib>
+
+#include "tandem.h"
+
+namespace {
+
+absl::Status Run(const std::string& folder, int epochs, int64_t steps) {
+  TANDEM_ASSIGN_OR_RETURN(const auto strategy, tandem::Strategy::FromEnvironment());
+  const auto model = tandem::nn::Sequential({
+      tandem::nn::Conv2D({.filters = 64, .kernel = {3, 3}, .activation = "relu"}),
+      tandem::nn::MaxPool2D({.pool = {2, 2}}),
+      tandem::nn::Flatten(),
+      tandem::nn::Dense({.units = 128, .activation = "relu"}),
+      tandem::nn::Dense({.units = 10}),
+  });
+  tandem::Trainer trainer(*strategy, model, tandem::loss::SparseSoftmaxCrossEntropy(),
+                          tandem::optimizer::Adam({.learning_rate = 1e-3}));
+  const auto train = tandem::data::Mnist(folder, {.label_type = tandem::kInt32})
+                         .Shuffle(60000, /*seed=*/1)
+                         .Batch(64)
+                         .Take(steps);
+  tandem::FitOptions fit;
+  fit.epochs = epochs;
+  fit.on_epoch = [](int epoch, const tandem::EpochResult& result) {
+    std::printf("epoch %d  loss %.4f  accuracy %.4f\n", epoch + 1, result.loss, result.accuracy);
+    return true;
+  };
+  TANDEM_RETURN_IF_ERROR(trainer.Fit(train, fit).status());
+  const auto test =
+      tandem::data::Mnist(folder, {.split = tandem::data::MnistSplit::kTest,
+                                   .label_type = tandem::kInt32})
+          .Batch(500);
+  TANDEM_ASSIGN_OR_RETURN(const tandem::EpochResult result, trainer.Evaluate(test));
+  std::printf("test accuracy %.4f\n", result.accuracy);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string folder = argc > 1 ? argv[1] : "tools/datasets/mnist";
+  const int epochs = argc > 2 ? std::atoi(argv[2]) : 1;
+  const int64_t steps = argc > 3 ? std::atoll(argv[3]) : -1;
+  return tandem::Exit(Run(folder, epochs, steps));
+}

@@ -1,0 +1,28 @@
+// Everything that a program which uses Tandem includes.
+#ifndef TANDEM_TANDEM_H_
+#define TANDEM_TANDEM_H_
+
+#include "core/base/status.h"
+#include "core/graph/export.h"
+#include "core/graph/import.h"
+#include "core/graph/scope.h"
+#include "core/op/gradients.h"
+#include "core/op/registry.h"
+#include "core/tensor/tensor.h"
+#include "runtime/device/device.h"
+#include "runtime/input/dataset.h"
+#include "runtime/session/session.h"
+#include "strategies/nn/layer.h"
+#include "strategies/optimizer/optimizer.h"
+#include "strategies/strategy.h"
+#include "strategies/trainer/trainer.h"
+
+namespace tandem {
+
+// Prints an error to stderr and gives the code with which the program shall end: 0 for success, 130 when it
+// was stopped, 2 for an argument that is wrong, else 1.
+int Exit(const absl::Status& status);
+
+}  // namespace tandem
+
+#endif  // TANDEM_TANDEM_H_
