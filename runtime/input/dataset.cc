@@ -3,6 +3,7 @@
 #include "core/base/status.h"
 #include "proto/input.pb.h"
 #include "runtime/input/opened_stage.h"
+#include "runtime/threads/run_tokens.h"
 
 namespace tandem::data {
 namespace {
@@ -96,11 +97,13 @@ Dataset Dataset::Prefetch(int64_t n) const { return Then("Prefetch", {{"size", A
 Dataset Dataset::Cache() const { return Then("Cache", {}); }
 
 absl::StatusOr<std::unique_ptr<Iterator>> Dataset::Open(uint64_t iteration) const {
+  ScopedRunToken token;
   TANDEM_ASSIGN_OR_RETURN(OpenedStagePtr stage, stage_->Open());
   return Iterator::Begin(std::move(stage), iteration);
 }
 
 absl::StatusOr<int64_t> Dataset::Cardinality() const {
+  ScopedRunToken token;
   TANDEM_ASSIGN_OR_RETURN(const OpenedStagePtr stage, stage_->Open());
   return stage->cardinality();
 }
