@@ -9,6 +9,7 @@
 #include "core/op/gradients.h"
 #include "core/op/registry.h"
 #include "core/tensor/tensor.h"
+#include "kernels/ops.h"
 #include "runtime/device/device.h"
 #include "runtime/input/dataset.h"
 #include "runtime/session/session.h"

@@ -125,6 +125,11 @@ absl::Status MergeGradient(GradientContext& g) {
   return absl::OkStatus();
 }
 
+absl::Status PassGradient(GradientContext& g) {
+  g.SetInputGradient(0, g.RawOutputGradient(0));
+  return absl::OkStatus();
+}
+
 // The gradient of a while loop of TensorFlow 1 needs the loop's history, which only a rewrite of the
 // whole loop can keep; While has one.
 absl::Status LoopGradient(GradientContext& g) {
@@ -192,6 +197,16 @@ TANDEM_OP("Enter")
     .Cheap()
     .Cpu(Function(Forward));
 
+TANDEM_OP("RefIdentity")
+    .Inputs("input:ref T")
+    .Outputs("output:ref T")
+    .Attrs("T:type")
+    .AllowsUninitializedInput()
+    .Shape(UnchangedShape)
+    .Gradient(PassGradient)
+    .Cheap()
+    .Cpu(Function(Forward));
+
 TANDEM_OP("RefEnter")
     .Inputs("data:ref T")
     .Outputs("output:ref T")
@@ -241,7 +256,7 @@ TANDEM_OP("LoopCond")
     .Inputs("input:bool")
     .Outputs("output:bool")
     .Shape(LoopCondShape)
-    .NotDifferentiable()
+    .Gradient(LoopGradient)
     .HostMemory({"input", "output"})
     .Cheap()
     .Cpu(Function(Forward));
