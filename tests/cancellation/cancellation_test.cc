@@ -1,0 +1,295 @@
+// Every kind of kernel that waits is cancelled while it does: the run ends with the reason, and what was
+// waited for (the queue, the session) works as if nobody had waited. All of it also with one executor
+// thread and one run token, which must be enough for everything.
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/time/time.h"
+#include "core/base/mutex.h"
+#include "core/graph/function_body.h"
+#include "core/graph/scope.h"
+#include "core/kernel/factories.h"
+#include "core/op/registry.h"
+#include "core/op/shape_context.h"
+#include "gtest/gtest.h"
+#include "runtime/session/session.h"
+#include "runtime/threads/run_tokens.h"
+#include "runtime/threads/thread_pool.h"
+
+namespace tandem {
+namespace {
+
+// Tells the test that a run has come to a certain point.
+class Signal {
+ public:
+  void Raise() {
+    MutexLock lock(mu_);
+    raised_ = true;
+    changed_.NotifyAll();
+  }
+  void Await() {
+    MutexLock lock(mu_);
+    while (!raised_) changed_.Wait(mu_);
+  }
+  void Clear() {
+    MutexLock lock(mu_);
+    raised_ = false;
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  bool raised_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+Signal& Reached() {
+  static Signal* const signal = new Signal;
+  return *signal;
+}
+
+absl::Status ReachedCompute(KernelContext&) {
+  Reached().Raise();
+  return absl::OkStatus();
+}
+TANDEM_OP("_TestReached").Shape(NoOutputs).Stateful().Cpu(Function(ReachedCompute));
+
+// One executor thread and one token, as long as it lives.
+class Narrow {
+ public:
+  Narrow() {
+    ExecutorPool().SetMaxRunning(1);
+    RunTokens::Process().SetCapacity(1);
+  }
+  ~Narrow() {
+    RunTokens::Process().SetCapacity(tokens_);
+    ExecutorPool().SetMaxRunning(threads_);
+  }
+
+ private:
+  const int threads_ = ExecutorPool().max_running();
+  const int tokens_ = RunTokens::Process().capacity();
+};
+
+// A function with the arguments `args`; `body` gives its results.
+void Define(const Scope& scope, const std::string& name, const std::vector<DataType>& args,
+            const std::function<std::vector<Output>(const Scope&, const std::vector<Output>&)>& body) {
+  Scope inside = Scope::NewRoot();
+  std::vector<Output> values;
+  for (size_t i = 0; i < args.size(); ++i) {
+    values.push_back(FunctionArg(inside, static_cast<int>(i), args[i]));
+  }
+  const std::vector<Output> results = body(inside, values);
+  for (size_t i = 0; i < results.size(); ++i) {
+    FunctionResult(inside, static_cast<int>(i), results[i]);
+  }
+  ASSERT_TRUE(inside.ok()) << inside.status();
+  std::vector<Node*> effects;
+  for (Node* node : inside.graph()->nodes()) {
+    if (node->Is("QueueEnqueueV2") || node->Is("_TestReached")) effects.push_back(node);
+  }
+  const absl::Status status =
+      DefineFunction(name, *inside.graph(), effects, &scope.graph()->functions());
+  ASSERT_TRUE(status.ok()) << status;
+}
+
+const std::vector<DataType> kOneInt = {kInt32};
+
+Output Dequeue(const Scope& scope, const Output& queue) {
+  return scope.Call("QueueDequeueV2", {queue}, {{"component_types", kOneInt}});
+}
+
+// The graph that the tests run: a queue for one number, and what waits, for it or for nothing.
+std::unique_ptr<Session> Open() {
+  Scope s = Scope::NewRoot();
+  Define(s, "take", {kResource}, [](const Scope& inside, const std::vector<Output>& args) {
+    Node* const reached = inside.AddNode("_TestReached", {});
+    return std::vector<Output>{Dequeue(inside.WithControlDependencies({reached}), args[0])};
+  });
+  Define(s, "not_negative", {kInt32}, [](const Scope& inside, const std::vector<Output>& args) {
+    return std::vector<Output>{inside.Call("GreaterEqual", {args[0], 0})};
+  });
+  Define(s, "flip", {kInt32}, [](const Scope& inside, const std::vector<Output>& args) {
+    inside.AddNode("_TestReached", {});
+    return std::vector<Output>{inside.Call("Sub", {1, args[0]})};
+  });
+  Define(s, "below_100", {kInt32, kInt32, kResource},
+         [](const Scope& inside, const std::vector<Output>& args) {
+           return std::vector<Output>{inside.Call("Less", {args[0], 100})};
+         });
+  Define(s, "put_next", {kInt32, kInt32, kResource},
+         [](const Scope& inside, const std::vector<Output>& args) {
+           inside.AddNode("QueueEnqueueV2", {args[2], args[0]});
+           return std::vector<Output>{inside.Call("AddV2", {args[0], 1}), args[1], args[2]};
+         });
+  Define(s, "add_next", {kInt32, kInt32, kResource},
+         [](const Scope& inside, const std::vector<Output>& args) {
+           const Output sum = inside.Call("AddV2", {args[1], Dequeue(inside, args[2])});
+           return std::vector<Output>{inside.Call("AddV2", {args[0], 1}), sum, args[2]};
+         });
+
+  const Output queue = s.WithOpName("q").Call(
+      "FIFOQueueV2", {}, {{"component_types", kOneInt}, {"capacity", 1}});
+  Node* const reached = s.WithOpName("reached").AddNode("_TestReached", {});
+  const Scope after = s.WithControlDependencies({reached});
+  Dequeue(after.WithOpName("dequeue"), queue);
+  after.WithOpName("enqueue").AddNode("QueueEnqueueV2", {queue, 7});
+  s.WithOpName("size").Call("QueueSizeV2", {queue});
+  s.WithOpName("close").AddNode("QueueCloseV2", {queue});
+  s.WithOpName("cancel").AddNode("QueueCloseV2", {queue}, {{"cancel_pending_enqueues", true}});
+  s.WithOpName("call").Call("StatefulPartitionedCall", {queue},
+                            {{"f", FunctionRef{"take", {}}}, {"Tout", kOneInt}});
+  s.WithOpName("if").Call("If", {true, queue},
+                          {{"then_branch", FunctionRef{"take", {}}},
+                           {"else_branch", FunctionRef{"take", {}}},
+                           {"Tout", kOneInt}});
+  s.WithOpName("endless").Call(
+      "While", {0},
+      {{"cond", FunctionRef{"not_negative", {}}}, {"body", FunctionRef{"flip", {}}}});
+  s.WithOpName("producer").CallMulti(
+      "While", {0, 0, queue},
+      {{"cond", FunctionRef{"below_100", {}}}, {"body", FunctionRef{"put_next", {}}}});
+  s.WithOpName("consumer").CallMulti(
+      "While", {0, 0, queue},
+      {{"cond", FunctionRef{"below_100", {}}}, {"body", FunctionRef{"add_next", {}}}});
+  EXPECT_TRUE(s.ok()) << s.status();
+  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*s.graph());
+  EXPECT_TRUE(session.ok()) << session.status();
+  return *std::move(session);
+}
+
+int32_t FetchInt(Session& session, const std::string& name) {
+  const auto results = session.Run({}, {name});
+  EXPECT_TRUE(results.ok()) << results.status();
+  return results.ok() ? (*results)[0].ScalarValue<int32_t>() : -12345;
+}
+
+// Runs `target` and cancels it once it is, or is about to be, where it waits.
+void ExpectCancellable(Session& session, const std::string& target) {
+  SCOPED_TRACE(target);
+  for (int i = 0; i < 30; ++i) {
+    Reached().Clear();
+    CancellationManager cancellation;
+    RunOptions options;
+    options.cancellation = &cancellation;
+    options.timeout = absl::Minutes(1);
+    std::thread canceller([&] {
+      Reached().Await();
+      cancellation.Cancel(absl::AbortedError("enough"));
+    });
+    const auto results = session.Run(options, {}, {}, {target}, nullptr);
+    // A run that failed before it came to the point would leave the canceller waiting.
+    Reached().Raise();
+    canceller.join();
+    ASSERT_EQ(results.status(), absl::AbortedError("enough"));
+  }
+  // At its deadline a run is where it waits for sure.
+  RunOptions options;
+  options.timeout = absl::Milliseconds(30);
+  const auto results = session.Run(options, {}, {}, {target}, nullptr);
+  ASSERT_EQ(results.status().code(), absl::StatusCode::kDeadlineExceeded) << results.status();
+  EXPECT_TRUE(absl::StrContains(results.status().message(), target)) << results.status();
+}
+
+// With all threads, and with one.
+class Cancellation : public ::testing::TestWithParam<bool> {
+ protected:
+  Cancellation() {
+    if (GetParam()) narrow_ = std::make_unique<Narrow>();
+  }
+  std::unique_ptr<Narrow> narrow_;
+};
+INSTANTIATE_TEST_SUITE_P(Threads, Cancellation, ::testing::Values(false, true),
+                         [](const auto& info) { return info.param ? "One" : "All"; });
+
+TEST_P(Cancellation, ADequeueFromAnEmptyQueueEnds) {
+  auto session = Open();
+  ExpectCancellable(*session, "dequeue");
+  // Nobody is left who would take the element.
+  ASSERT_TRUE(session->Run({}, {}, {"enqueue"}).ok());
+  EXPECT_EQ(FetchInt(*session, "size"), 1);
+  EXPECT_EQ(FetchInt(*session, "dequeue"), 7);
+}
+
+TEST_P(Cancellation, AnEnqueueIntoAFullQueueEnds) {
+  auto session = Open();
+  ASSERT_TRUE(session->Run({}, {}, {"enqueue"}).ok());
+  ExpectCancellable(*session, "enqueue");
+  // Nothing is left that would be put in.
+  EXPECT_EQ(FetchInt(*session, "dequeue"), 7);
+  EXPECT_EQ(FetchInt(*session, "size"), 0);
+}
+
+TEST_P(Cancellation, AnEndlessLoopEnds) {
+  auto session = Open();
+  ExpectCancellable(*session, "endless");
+}
+
+TEST_P(Cancellation, ACallOfAFunctionThatWaitsEnds) {
+  auto session = Open();
+  ExpectCancellable(*session, "call");
+  ExpectCancellable(*session, "if");
+  ASSERT_TRUE(session->Run({}, {}, {"enqueue"}).ok());
+  EXPECT_EQ(FetchInt(*session, "call"), 7);
+}
+
+TEST_P(Cancellation, ALoopThatWaitsInItsBodyEnds) {
+  auto session = Open();
+  RunOptions options;
+  options.timeout = absl::Milliseconds(30);
+  for (const char* loop : {"producer", "consumer"}) {
+    const auto results = session->Run(options, {}, {}, {loop}, nullptr);
+    EXPECT_EQ(results.status().code(), absl::StatusCode::kDeadlineExceeded) << results.status();
+    EXPECT_TRUE(absl::StrContains(results.status().message(), loop)) << results.status();
+  }
+}
+
+TEST_P(Cancellation, ClosingTheQueueEndsThoseWhoWait) {
+  auto session = Open();
+  Reached().Clear();
+  std::thread closer([&] {
+    Reached().Await();
+    EXPECT_TRUE(session->Run({}, {}, {"close"}).ok());
+  });
+  const auto taken = session->Run({}, {"dequeue"});
+  closer.join();
+  EXPECT_EQ(taken.status().code(), absl::StatusCode::kOutOfRange) << taken.status();
+
+  session = Open();
+  ASSERT_TRUE(session->Run({}, {}, {"enqueue"}).ok());
+  Reached().Clear();
+  std::thread canceller([&] {
+    Reached().Await();
+    EXPECT_TRUE(session->Run({}, {}, {"cancel"}).ok());
+  });
+  const auto put = session->Run({}, {}, {"enqueue"});
+  canceller.join();
+  EXPECT_EQ(put.status().code(), absl::StatusCode::kCancelled) << put.status();
+  EXPECT_EQ(FetchInt(*session, "dequeue"), 7) << "what was in it can still be taken out";
+}
+
+TEST_P(Cancellation, ProducerAndConsumerTakeTurnsInTwoRuns) {
+  auto session = Open();
+  RunTokens::Process().ResetHighWater();
+  for (int i = 0; i < 3; ++i) {
+    RunOptions options;
+    options.timeout = absl::Minutes(1);
+    std::thread producer([&] {
+      const auto results = session->Run(options, {}, {}, {"producer"}, nullptr);
+      EXPECT_TRUE(results.ok()) << results.status();
+    });
+    const auto results = session->Run(options, {}, {"consumer:1"}, {}, nullptr);
+    producer.join();
+    ASSERT_TRUE(results.ok()) << results.status();
+    EXPECT_EQ((*results)[0].ScalarValue<int32_t>(), 99 * 100 / 2);
+  }
+  if (GetParam()) {
+    EXPECT_EQ(RunTokens::Process().high_water(), 1);
+  }
+}
+
+}  // namespace
+}  // namespace tandem
