@@ -137,10 +137,13 @@ void Graph::Connect(Node* node, int i, Output source) {
 void Graph::Disconnect(Node* node, int i) {
   Output& source = node->inputs_[static_cast<size_t>(i)];
   if (!source.valid()) return;
+  // From the back: nodes go in the opposite order of their coming when an import is undone, and the
+  // edge is then the last one.
   auto& consumers = source.node->consumers_;
-  const auto edge = absl::c_find_if(
-      consumers, [&](const Consumer& c) { return c.node == node && c.input == i; });
-  consumers.erase(edge);
+  const auto edge = std::find_if(consumers.rbegin(), consumers.rend(), [&](const Consumer& c) {
+    return c.node == node && c.input == i;
+  });
+  consumers.erase(std::next(edge).base());
   source = Output();
 }
 
@@ -157,7 +160,15 @@ absl::Status Graph::SetInput(Node* node, int i, Output source) {
 }
 
 void Graph::AddControlEdge(Node* from, Node* to) {
-  if (absl::c_linear_search(to->control_inputs_, from)) return;
+  // The shorter list of the two is searched: a barrier has many inputs, a variable many consumers, but
+  // hardly ever is the edge between two such nodes.
+  if (to->control_inputs_.size() <= from->consumers_.size()) {
+    if (absl::c_linear_search(to->control_inputs_, from)) return;
+  } else if (absl::c_any_of(from->consumers_, [&](const Consumer& c) {
+               return c.node == to && c.input == Consumer::kControl;
+             })) {
+    return;
+  }
   to->control_inputs_.push_back(from);
   from->consumers_.push_back(Consumer{to, Consumer::kControl, Consumer::kControl});
 }
