@@ -1,8 +1,8 @@
 // Functions as nodes: calls, conditionals and loops whose bodies are functions of the library.
 //
-// Nothing here waits or nests: a function that a kernel calls runs on the step's own threads, and the
-// kernel goes on when it is done. A loop goes round without recursion, whether its functions end at
-// once, on the thread that started them, or later.
+// Nothing here waits or nests: a function that a kernel calls runs on the step's own threads, and
+// the kernel goes on when it is done. A loop goes round without recursion, whether its functions
+// end at once, on the thread that started them, or later.
 #include <atomic>
 #include <memory>
 #include <string>
@@ -17,6 +17,7 @@
 #include "core/op/gradient_context.h"
 #include "core/op/registry.h"
 #include "core/op/shape_context.h"
+#include "kernels/control/function_gradient.h"
 
 namespace tandem {
 namespace {
@@ -79,9 +80,9 @@ absl::Status SetOutputs(KernelContext& c, const std::string& function, Results r
   for (int i = 0; i < c.num_outputs(); ++i) {
     Tensor& result = (*results)[static_cast<size_t>(i)];
     if (result.dtype() != c.output_dtype(i)) {
-      return errors::InvalidArgument("function '", function, "': result ", i, " is ",
-                                     DataTypeName(result.dtype()), "; the node that calls it wants ",
-                                     DataTypeName(c.output_dtype(i)));
+      return errors::InvalidArgument(
+          "function '", function, "': result ", i, " is ", DataTypeName(result.dtype()),
+          "; the node that calls it wants ", DataTypeName(c.output_dtype(i)));
     }
     c.SetOutput(i, std::move(result));
   }
@@ -212,7 +213,9 @@ class CaseKernel final : public AsyncKernel {
 class LoopRun {
  public:
   LoopRun(Callee* condition_callee, Callee* body_callee, KernelContext* c, AsyncKernel::Done done)
-      : body_callee_(body_callee), condition_callee_(condition_callee), c_(*c),
+      : body_callee_(body_callee),
+        condition_callee_(condition_callee),
+        c_(*c),
         done_(std::move(done)) {}
 
   void Start() {
@@ -280,8 +283,8 @@ class LoopRun {
     if (!results_.ok()) return results_.status();
     if (static_cast<int>(results_->size()) != c_.num_outputs()) {
       return errors::InvalidArgument("function '", body_callee_->name(),
-                                     "', the body of a loop of ", c_.num_outputs(),
-                                     " values, has ", results_->size(), " results");
+                                     "', the body of a loop of ", c_.num_outputs(), " values, has ",
+                                     results_->size(), " results");
     }
     values_ = *std::move(results_);
     return true;
@@ -342,90 +345,119 @@ absl::Status CaseShape(ShapeContext& c) {
   return DeclaredShapes(c);
 }
 
-absl::Status NoGradient(GradientContext& g) {
+absl::Status CallGradient(GradientContext& g) {
+  return AddCallGradient(g, {g.Attr<FunctionRef>("f")}, 0, [](const std::vector<FunctionRef>& f) {
+    return AttrMap{{"f", f[0]}};
+  });
+}
+
+absl::Status IfGradient(GradientContext& g) {
+  return AddCallGradient(g,
+                         {g.Attr<FunctionRef>("then_branch"), g.Attr<FunctionRef>("else_branch")},
+                         1, [](const std::vector<FunctionRef>& f) {
+                           return AttrMap{{"then_branch", f[0]}, {"else_branch", f[1]}};
+                         });
+}
+
+absl::Status CaseGradient(GradientContext& g) {
+  return AddCallGradient(g, g.Attr<std::vector<FunctionRef>>("branches"), 1,
+                         [](const std::vector<FunctionRef>& f) {
+                           return AttrMap{{"branches", f}};
+                         });
+}
+
+absl::Status LoopGradient(GradientContext& g) {
   return errors::Unimplemented("node '", g.node().name(), "' (", g.node().type(),
-                               "): gradients through functions are not supported; build the "
-                               "gradient where the nodes of the function stand in the graph");
+                               "): gradients through a loop are not supported; they need its whole "
+                               "history. Write the iterations out, if they are few");
 }
 
 TANDEM_OP("PartitionedCall")
     .Inputs("args:Tin")
     .Outputs("output:Tout")
-    .Attrs("Tin:list(type)>=0; Tout:list(type)>=0; f:func; config:string=\"\"; "
-           "config_proto:string=\"\"; executor_type:string=\"\"")
+    .Attrs(
+        "Tin:list(type)>=0; Tout:list(type)>=0; f:func; config:string=\"\"; "
+        "config_proto:string=\"\"; executor_type:string=\"\"")
     .Shape(UnknownShape)
-    .Gradient(NoGradient)
+    .Gradient(CallGradient)
     .Cpu(Make<CallKernel>());
 
 TANDEM_OP("StatefulPartitionedCall")
     .Inputs("args:Tin")
     .Outputs("output:Tout")
-    .Attrs("Tin:list(type)>=0; Tout:list(type)>=0; f:func; config:string=\"\"; "
-           "config_proto:string=\"\"; executor_type:string=\"\"")
+    .Attrs(
+        "Tin:list(type)>=0; Tout:list(type)>=0; f:func; config:string=\"\"; "
+        "config_proto:string=\"\"; executor_type:string=\"\"")
     .Stateful()
     .Shape(UnknownShape)
-    .Gradient(NoGradient)
+    .Gradient(CallGradient)
     .Cpu(Make<CallKernel>());
 
 TANDEM_OP("If")
     .Inputs("cond:Tcond, input:Tin")
     .Outputs("output:Tout")
-    .Attrs("Tcond:type; Tin:list(type)>=0; Tout:list(type)>=0; then_branch:func; else_branch:func; "
-           "output_shapes:list(shape)=[]")
+    .Attrs(
+        "Tcond:type; Tin:list(type)>=0; Tout:list(type)>=0; then_branch:func; else_branch:func; "
+        "output_shapes:list(shape)=[]")
     .Stateful()
     .Shape(DeclaredShapes)
-    .Gradient(NoGradient)
+    .Gradient(IfGradient)
     .HostMemory({"cond"})
     .Cpu(Make<IfKernel>());
 
 TANDEM_OP("StatelessIf")
     .Inputs("cond:Tcond, input:Tin")
     .Outputs("output:Tout")
-    .Attrs("Tcond:type; Tin:list(type)>=0; Tout:list(type)>=0; then_branch:func; else_branch:func; "
-           "output_shapes:list(shape)=[]")
+    .Attrs(
+        "Tcond:type; Tin:list(type)>=0; Tout:list(type)>=0; then_branch:func; else_branch:func; "
+        "output_shapes:list(shape)=[]")
     .Shape(DeclaredShapes)
-    .Gradient(NoGradient)
+    .Gradient(IfGradient)
     .HostMemory({"cond"})
     .Cpu(Make<IfKernel>());
 
 TANDEM_OP("Case")
     .Inputs("branch_index:int32, input:Tin")
     .Outputs("output:Tout")
-    .Attrs("Tin:list(type)>=0; Tout:list(type)>=0; branches:list(func)>=1; "
-           "output_shapes:list(shape)=[]")
+    .Attrs(
+        "Tin:list(type)>=0; Tout:list(type)>=0; branches:list(func)>=1; "
+        "output_shapes:list(shape)=[]")
     .Stateful()
     .Shape(CaseShape)
-    .Gradient(NoGradient)
+    .Gradient(CaseGradient)
     .HostMemory({"branch_index"})
     .Cpu(Make<CaseKernel>());
 
 TANDEM_OP("StatelessCase")
     .Inputs("branch_index:int32, input:Tin")
     .Outputs("output:Tout")
-    .Attrs("Tin:list(type)>=0; Tout:list(type)>=0; branches:list(func)>=1; "
-           "output_shapes:list(shape)=[]")
+    .Attrs(
+        "Tin:list(type)>=0; Tout:list(type)>=0; branches:list(func)>=1; "
+        "output_shapes:list(shape)=[]")
     .Shape(CaseShape)
-    .Gradient(NoGradient)
+    .Gradient(CaseGradient)
     .HostMemory({"branch_index"})
     .Cpu(Make<CaseKernel>());
 
 TANDEM_OP("While")
     .Inputs("input:T")
     .Outputs("output:T")
-    .Attrs("T:list(type)>=0; cond:func; body:func; output_shapes:list(shape)=[]; "
-           "parallel_iterations:int=10")
+    .Attrs(
+        "T:list(type)>=0; cond:func; body:func; output_shapes:list(shape)=[]; "
+        "parallel_iterations:int=10")
     .Stateful()
     .Shape(DeclaredShapes)
-    .Gradient(NoGradient)
+    .Gradient(LoopGradient)
     .Cpu(Make<WhileKernel>());
 
 TANDEM_OP("StatelessWhile")
     .Inputs("input:T")
     .Outputs("output:T")
-    .Attrs("T:list(type)>=0; cond:func; body:func; output_shapes:list(shape)=[]; "
-           "parallel_iterations:int=10")
+    .Attrs(
+        "T:list(type)>=0; cond:func; body:func; output_shapes:list(shape)=[]; "
+        "parallel_iterations:int=10")
     .Shape(DeclaredShapes)
-    .Gradient(NoGradient)
+    .Gradient(LoopGradient)
     .Cpu(Make<WhileKernel>());
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Optionals: a list of tensors, or nothing, as one value. The gradient of a conditional hands on through
-// them what only one of the branches computes.
+// Optionals: a list of tensors, or nothing, as one value. The gradient of a conditional hands on
+// through them what only one of the branches computes.
 #include <string>
 #include <utility>
 #include <vector>
@@ -115,9 +115,10 @@ absl::Status FromValueGradient(GradientContext& g) {
   if (!g.HasOutputGradient(0)) return absl::OkStatus();
   std::vector<PartialShape> shapes;
   for (int i = 0; i < g.num_inputs(); ++i) shapes.push_back(g.input(i).shape());
-  const std::vector<Output> components = g.CallAll(
-      "OptionalGetValue", {g.OutputGradient(0)},
-      {{"output_types", g.Attr<std::vector<DataType>>("Toutput_types")}, {"output_shapes", shapes}});
+  const std::vector<Output> components =
+      g.CallAll("OptionalGetValue", {g.OutputGradient(0)},
+                {{"output_types", g.Attr<std::vector<DataType>>("Toutput_types")},
+                 {"output_shapes", shapes}});
   for (size_t i = 0; i < components.size(); ++i) {
     g.SetInputGradient(static_cast<int>(i), components[i]);
   }

@@ -11,9 +11,12 @@ namespace tandem::data {
 namespace {
 
 std::string TypeNames(const std::vector<DataType>& types) {
-  return absl::StrCat("(", absl::StrJoin(types, ", ", [](std::string* out, DataType type) {
-                        absl::StrAppend(out, DataTypeName(type));
-                      }), ")");
+  return absl::StrCat("(",
+                      absl::StrJoin(types, ", ",
+                                    [](std::string* out, DataType type) {
+                                      absl::StrAppend(out, DataTypeName(type));
+                                    }),
+                      ")");
 }
 
 }  // namespace
@@ -42,8 +45,8 @@ absl::Status FifoQueue::CheckElement(const Element& element) const {
   for (size_t i = 0; i < shapes_.size(); ++i) {
     if (shapes_[i].IsCompatibleWith(element[i].shape())) continue;
     return errors::InvalidArgument("queue '", name_, "': component ", i, " has shape ",
-                                   element[i].shape().DebugString(), "; ",
-                                   shapes_[i].DebugString(), " is wanted");
+                                   element[i].shape().DebugString(), "; ", shapes_[i].DebugString(),
+                                   " is wanted");
   }
   return absl::OkStatus();
 }
@@ -93,8 +96,7 @@ void FifoQueue::Add(Waiters& waiters, Waiter waiter) {
       added.token = added.cancellation->NewToken();
       // Under the lock: if the step is cancelled at this moment, the callback finds the waiter.
       const bool registered = added.cancellation->Register(
-          added.token,
-          [self = RefPtr<FifoQueue>::Share(this), id] { self->Abandon(id); });
+          added.token, [self = RefPtr<FifoQueue>::Share(this), id] { self->Abandon(id); });
       if (!registered) {
         added.token = 0;
         added.status = errors::Cancelled("the step was cancelled before it could wait for queue '",
@@ -138,8 +140,8 @@ void FifoQueue::Abandon(int64_t id) {
       for (auto it = waiters->begin(); it != waiters->end(); ++it) {
         if (it->id != id) continue;
         it->token = 0;  // Its callback is the one that runs.
-        it->status = errors::Cancelled("the step was cancelled while it waited for queue '", name_,
-                                       "'");
+        it->status =
+            errors::Cancelled("the step was cancelled while it waited for queue '", name_, "'");
         ended.splice(ended.end(), *waiters, it);
         break;
       }
@@ -173,7 +175,8 @@ absl::Status FifoQueue::Close(bool cancel_pending_enqueues) {
 
 void FifoQueue::End(Waiters& ended) {
   for (Waiter& waiter : ended) {
-    // Its callback may be about to run; it will find no waiter. The step lives until done is called.
+    // Its callback may be about to run; it will find no waiter. The step lives until done is
+    // called.
     if (waiter.token != 0) waiter.cancellation->Deregister(waiter.token);
     if (waiter.status.ok()) {
       waiter.done(std::move(waiter.element));

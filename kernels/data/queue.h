@@ -1,4 +1,5 @@
-// FifoQueue: elements that steps put in and take out, in order; whoever finds it full or empty waits.
+// FifoQueue: elements that steps put in and take out, in order; whoever finds it full or empty
+// waits.
 //
 // A waiter holds no thread. It registers with its step's cancellation before it waits, and whoever
 // takes it off the list of waiters, the queue or the cancellation, is the one to end it.

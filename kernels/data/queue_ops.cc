@@ -43,7 +43,8 @@ class QueueKernel : public Kernel {
     shapes_ = init.Attr<std::vector<PartialShape>>("shapes");
     if (!shapes_.empty() && shapes_.size() != types_.size()) {
       return errors::InvalidArgument("a queue of ", types_.size(), " components has ",
-                                     shapes_.size(), " shapes; there must be one for each, or none");
+                                     shapes_.size(),
+                                     " shapes; there must be one for each, or none");
     }
     capacity_ = init.Attr<int64_t>("capacity");
     container_ = init.Attr<std::string>("container");
@@ -62,12 +63,11 @@ class QueueKernel : public Kernel {
 
  private:
   absl::Status MakeHandle(KernelContext& c) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    TANDEM_ASSIGN_OR_RETURN(
-        RefPtr<FifoQueue> queue,
-        c.device().resources->LookupOrCreate<FifoQueue>(
-            container_, name_, [this]() -> absl::StatusOr<RefPtr<FifoQueue>> {
-              return MakeRef<FifoQueue>(name_, types_, shapes_, capacity_);
-            }));
+    TANDEM_ASSIGN_OR_RETURN(RefPtr<FifoQueue> queue,
+                            c.device().resources->LookupOrCreate<FifoQueue>(
+                                container_, name_, [this]() -> absl::StatusOr<RefPtr<FifoQueue>> {
+                                  return MakeRef<FifoQueue>(name_, types_, shapes_, capacity_);
+                                }));
     if (queue->types() != types_ || queue->shapes() != shapes_ || queue->capacity() != capacity_) {
       return errors::InvalidArgument("the queue '", name_, "' exists already, as a ",
                                      queue->DebugString(), " of capacity ", queue->capacity(),
@@ -136,18 +136,18 @@ class DequeueKernel final : public AsyncKernel {
       done(queue.status());
       return;
     }
-    (*queue)->Dequeue(types_, c.step().cancellation,
-                      [&c, done = std::move(done)](
-                          absl::StatusOr<FifoQueue::Element> element) mutable {
-                        if (element.ok()) {
-                          for (int i = 0; i < c.num_outputs(); ++i) {
-                            Tensor& component = (*element)[static_cast<size_t>(i)];
-                            component.Localize();
-                            c.SetOutput(i, std::move(component));
-                          }
-                        }
-                        done(element.status());
-                      });
+    (*queue)->Dequeue(
+        types_, c.step().cancellation,
+        [&c, done = std::move(done)](absl::StatusOr<FifoQueue::Element> element) mutable {
+          if (element.ok()) {
+            for (int i = 0; i < c.num_outputs(); ++i) {
+              Tensor& component = (*element)[static_cast<size_t>(i)];
+              component.Localize();
+              c.SetOutput(i, std::move(component));
+            }
+          }
+          done(element.status());
+        });
   }
 
  private:
@@ -177,8 +177,9 @@ absl::Status Size(KernelContext& c) {
 
 TANDEM_OP("FIFOQueueV2")
     .Outputs("handle:resource")
-    .Attrs("component_types:list(type)>=1; shapes:list(shape)>=0=[]; capacity:int=-1; "
-           "container:string=\"\"; shared_name:string=\"\"")
+    .Attrs(
+        "component_types:list(type)>=1; shapes:list(shape)>=0=[]; capacity:int=-1; "
+        "container:string=\"\"; shared_name:string=\"\"")
     .Stateful()
     .Cheap()
     .Shape(ScalarShape)

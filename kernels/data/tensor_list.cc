@@ -34,8 +34,8 @@ absl::StatusOr<TensorList*> ListInput(const Tensor& tensor, int i) {
   return list;
 }
 
-// The list of input 0, to be changed: itself when nobody else holds it, else a copy (of the list; the
-// elements are shared).
+// The list of input 0, to be changed: itself when nobody else holds it, else a copy (of the list;
+// the elements are shared).
 absl::StatusOr<RefPtr<TensorList>> TakeList(KernelContext& c) {
   TANDEM_RETURN_IF_ERROR(ListInput(c.input(0), 0).status());
   Tensor tensor = c.TakeInput(0);
@@ -249,8 +249,7 @@ absl::Status GetItem(KernelContext& c) {
                                    list->elements.size());
   }
   TANDEM_ASSIGN_OR_RETURN(const PartialShape shape, ElementShape(c, 2, *list));
-  TANDEM_ASSIGN_OR_RETURN(Tensor element,
-                          ReadElement(c, *list, static_cast<size_t>(index), shape));
+  TANDEM_ASSIGN_OR_RETURN(Tensor element, ReadElement(c, *list, static_cast<size_t>(index), shape));
   c.SetOutput(0, std::move(element));
   return absl::OkStatus();
 }
@@ -341,8 +340,8 @@ class StackKernel : public Kernel {
         continue;
       }
       if (element.shape() != shape) {
-        return errors::InvalidArgument("element ", i, " has shape ",
-                                       element.shape().DebugString(), "; ", shape.DebugString(),
+        return errors::InvalidArgument("element ", i, " has shape ", element.shape().DebugString(),
+                                       "; ", shape.DebugString(),
                                        " is wanted: only elements of one shape can be stacked");
       }
       element.Localize();
@@ -430,8 +429,9 @@ absl::Status FromTensorGradient(GradientContext& g) {
 absl::Status GetItemGradient(GradientContext& g) {
   const DataType dtype = g.Attr<DataType>("element_dtype");
   const Output shape = g.Call("TensorListElementShape", {g.input(0)}, {{"shape_type", kInt32}});
-  const Output zeros = g.Call("TensorListReserve", {shape, g.Call("TensorListLength", {g.input(0)})},
-                              {{"element_dtype", dtype}});
+  const Output zeros =
+      g.Call("TensorListReserve", {shape, g.Call("TensorListLength", {g.input(0)})},
+             {{"element_dtype", dtype}});
   g.SetInputGradient(0, g.Call("TensorListSetItem", {zeros, g.input(1), g.OutputGradient(0)}));
   return absl::OkStatus();
 }
@@ -440,8 +440,8 @@ absl::Status SetItemGradient(GradientContext& g) {
   if (!g.HasOutputGradient(0)) return absl::OkStatus();
   const Output dlist = g.OutputGradient(0);
   const Output item = g.input(2);
-  g.SetInputGradient(
-      0, g.Call("TensorListSetItem", {dlist, g.input(1), g.Call("ZerosLike", {item})}));
+  g.SetInputGradient(0,
+                     g.Call("TensorListSetItem", {dlist, g.input(1), g.Call("ZerosLike", {item})}));
   g.SetInputGradient(2, g.Call("TensorListGetItem", {dlist, g.input(1), ShapeOf(g, item)},
                                {{"element_dtype", g.Attr<DataType>("element_dtype")}}));
   return absl::OkStatus();

@@ -1,7 +1,7 @@
 // TensorList: a list of tensors as one value, which travels through a graph in a variant.
 //
-// A list is a value: an op that changes one makes a list of its own, and does so in place when nobody
-// else holds the old one, so that a loop that pushes n tensors costs n, not n².
+// A list is a value: an op that changes one makes a list of its own, and does so in place when
+// nobody else holds the old one, so that a loop that pushes n tensors costs n, not n².
 #ifndef TANDEM_KERNELS_DATA_TENSOR_LIST_H_
 #define TANDEM_KERNELS_DATA_TENSOR_LIST_H_
 

@@ -1,6 +1,6 @@
-// Every kind of kernel that waits is cancelled while it does: the run ends with the reason, and what was
-// waited for (the queue, the session) works as if nobody had waited. All of it also with one executor
-// thread and one run token, which must be enough for everything.
+// Every kind of kernel that waits is cancelled while it does: the run ends with the reason, and
+// what was waited for (the queue, the session) works as if nobody had waited. All of it also with
+// one executor thread and one run token, which must be enough for everything.
 #include <functional>
 #include <memory>
 #include <string>
@@ -75,8 +75,9 @@ class Narrow {
 };
 
 // A function with the arguments `args`; `body` gives its results.
-void Define(const Scope& scope, const std::string& name, const std::vector<DataType>& args,
-            const std::function<std::vector<Output>(const Scope&, const std::vector<Output>&)>& body) {
+void Define(
+    const Scope& scope, const std::string& name, const std::vector<DataType>& args,
+    const std::function<std::vector<Output>(const Scope&, const std::vector<Output>&)>& body) {
   Scope inside = Scope::NewRoot();
   std::vector<Output> values;
   for (size_t i = 0; i < args.size(); ++i) {
@@ -131,8 +132,8 @@ std::unique_ptr<Session> Open() {
            return std::vector<Output>{inside.Call("AddV2", {args[0], 1}), sum, args[2]};
          });
 
-  const Output queue = s.WithOpName("q").Call(
-      "FIFOQueueV2", {}, {{"component_types", kOneInt}, {"capacity", 1}});
+  const Output queue =
+      s.WithOpName("q").Call("FIFOQueueV2", {}, {{"component_types", kOneInt}, {"capacity", 1}});
   Node* const reached = s.WithOpName("reached").AddNode("_TestReached", {});
   const Scope after = s.WithControlDependencies({reached});
   Dequeue(after.WithOpName("dequeue"), queue);
@@ -147,14 +148,13 @@ std::unique_ptr<Session> Open() {
                            {"else_branch", FunctionRef{"take", {}}},
                            {"Tout", kOneInt}});
   s.WithOpName("endless").Call(
-      "While", {0},
-      {{"cond", FunctionRef{"not_negative", {}}}, {"body", FunctionRef{"flip", {}}}});
-  s.WithOpName("producer").CallMulti(
-      "While", {0, 0, queue},
-      {{"cond", FunctionRef{"below_100", {}}}, {"body", FunctionRef{"put_next", {}}}});
-  s.WithOpName("consumer").CallMulti(
-      "While", {0, 0, queue},
-      {{"cond", FunctionRef{"below_100", {}}}, {"body", FunctionRef{"add_next", {}}}});
+      "While", {0}, {{"cond", FunctionRef{"not_negative", {}}}, {"body", FunctionRef{"flip", {}}}});
+  s.WithOpName("producer")
+      .CallMulti("While", {0, 0, queue},
+                 {{"cond", FunctionRef{"below_100", {}}}, {"body", FunctionRef{"put_next", {}}}});
+  s.WithOpName("consumer")
+      .CallMulti("While", {0, 0, queue},
+                 {{"cond", FunctionRef{"below_100", {}}}, {"body", FunctionRef{"add_next", {}}}});
   EXPECT_TRUE(s.ok()) << s.status();
   absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*s.graph());
   EXPECT_TRUE(session.ok()) << session.status();
