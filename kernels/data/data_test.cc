@@ -1,0 +1,207 @@
+// Tensor lists, optionals and queues, where the cases of tests/golden do not reach: values that are
+// shared, gradients, numbers from outside, and who waits for a queue.
+#include <string>
+#include <vector>
+
+#include "core/graph/scope.h"
+#include "core/op/gradients.h"
+#include "gtest/gtest.h"
+#include "kernels/data/queue.h"
+#include "kernels/data/tensor_list.h"
+#include "kernels/testing/op_runner.h"
+#include "runtime/session/session.h"
+
+namespace tandem::data {
+namespace {
+
+using ::tandem::testing::RunOp;
+
+Tensor ListOf(const std::vector<Tensor>& elements, RefPtr<TensorList>* list = nullptr) {
+  auto made = MakeRef<TensorList>(kFloat32, PartialShape::Unknown());
+  made->elements = elements;
+  if (list != nullptr) *list = made;
+  return Tensor::Scalar(Variant(std::move(made)));
+}
+
+const TensorList& ListIn(const Tensor& tensor) {
+  return *tensor.ScalarValue<Variant>().Get<TensorList>();
+}
+
+TEST(TensorList, ChangingOneLeavesThoseThatShareItAlone) {
+  RefPtr<TensorList> held;
+  const Tensor list = ListOf({Tensor::Scalar<float>(1)}, &held);
+  const auto pushed = RunOp("TensorListPushBack", {list, Tensor::Scalar<float>(2)});
+  ASSERT_TRUE(pushed.ok()) << pushed.status();
+  EXPECT_EQ(ListIn((*pushed)[0]).elements.size(), 2u);
+  EXPECT_EQ(held->elements.size(), 1u);
+  const auto set =
+      RunOp("TensorListSetItem", {list, Tensor::Scalar<int32_t>(0), Tensor::Scalar<float>(3)});
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ(ListIn((*set)[0]).elements[0].ScalarValue<float>(), 3);
+  EXPECT_EQ(held->elements[0].ScalarValue<float>(), 1);
+}
+
+TEST(TensorList, RefusesNumbersThatWouldTakeAllMemory) {
+  const Tensor any_shape = Tensor::Scalar<int32_t>(-1);
+  EXPECT_EQ(RunOp("TensorListReserve", {any_shape, Tensor::Scalar<int32_t>(2147483647)},
+                  {{"element_dtype", kFloat32}})
+                .status()
+                .code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(RunOp("TensorListSetItem",
+                  {ListOf({}), Tensor::Scalar<int32_t>(2147483647), Tensor::Scalar<float>(1)},
+                  {{"resize_if_index_out_of_bounds", true}})
+                .status()
+                .code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+TEST(TensorList, RefusesWhatIsNoList) {
+  EXPECT_EQ(RunOp("TensorListLength", {Tensor::Scalar(Variant())}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(RunOp("TensorListLength", {Tensor(kVariant, Shape({2}))}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  const auto optional = RunOp("OptionalNone", {});
+  ASSERT_TRUE(optional.ok()) << optional.status();
+  EXPECT_EQ(RunOp("TensorListLength", {(*optional)[0]}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(TensorList, RefusesAnElementShapeThatIsNone) {
+  const Tensor limit = Tensor::Scalar<int32_t>(-1);
+  for (const Tensor& shape :
+       {Tensor::Scalar<int32_t>(3), Tensor::Vector<int32_t>({-2}), Tensor(kInt32, Shape({1, 1}))}) {
+    EXPECT_EQ(
+        RunOp("EmptyTensorList", {shape, limit}, {{"element_dtype", kFloat32}}).status().code(),
+        absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(Optional, GivesBackWhatWentIn) {
+  const auto made =
+      RunOp("OptionalFromValue", {Tensor::Scalar<float>(2), Tensor::Scalar<std::string>("text")});
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_TRUE((*RunOp("OptionalHasValue", *made))[0].ScalarValue<bool>());
+  const AttrMap types = {{"output_types", std::vector<DataType>{kFloat32, kString}},
+                         {"output_shapes", std::vector<PartialShape>(2)}};
+  const auto values = RunOp("OptionalGetValue", *made, types);
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_EQ((*values)[0].ScalarValue<float>(), 2);
+  EXPECT_EQ((*values)[1].ScalarValue<std::string>(), "text");
+  const auto none = RunOp("OptionalNone", {});
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_FALSE((*RunOp("OptionalHasValue", *none))[0].ScalarValue<bool>());
+  EXPECT_EQ(RunOp("OptionalGetValue", *none, types).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(TensorList, GradientsTravelThroughLists) {
+  Scope s = Scope::NewRoot();
+  const Output x = s.Constant({1.f, 2.f, 3.f});
+  const Output shape = s.Constant(Tensor(kInt32, Shape({0})));  // Elements are scalars.
+  const Output z = s.Constant(4.f);
+  Output list = s.Call("TensorListFromTensor", {x, shape});
+  list = s.Call("TensorListPushBack", {list, z});
+  list = s.Call("TensorListSetItem", {list, 0, s.Call("Mul", {z, z})});
+  const Output other = s.Call("TensorListFromTensor", {x, shape});
+  const Output item = s.Call("TensorListGetItem", {other, 1, shape}, {{"element_dtype", kFloat32}});
+  const Output all = s.Call("TensorListStack", {list, shape}, {{"element_dtype", kFloat32}});
+  // all = [z², x1, x2, z], item = x1: the sum of squares, and 10 x1.
+  const Output y =
+      s.Call("AddV2", {s.Call("Sum", {s.Call("Mul", {all, all}), 0}), s.Call("Mul", {item, 10.f})});
+  ASSERT_TRUE(s.ok()) << s.status();
+  const auto gradients = AddGradients(s.graph(), {y}, {x, z});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  s.WithOpName("dx").Call("Identity", {(*gradients)[0].values});
+  s.WithOpName("dz").Call("Identity", {(*gradients)[1].values});
+  ASSERT_TRUE(s.ok()) << s.status();
+  const auto session = Session::Create(*s.graph());
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto results = (*session)->Run({}, {"dx", "dz"});
+  ASSERT_TRUE(results.ok()) << results.status();
+  const auto dx = (*results)[0].Elements<float>();
+  EXPECT_EQ(std::vector<float>(dx.begin(), dx.end()), (std::vector<float>{0, 14, 6}));
+  // d(z⁴ + z²)/dz at 4.
+  EXPECT_EQ((*results)[1].ScalarValue<float>(), 4 * 64 + 8);
+}
+
+class QueueTest : public ::testing::Test {
+ protected:
+  // Notes how each operation ended, by name: "taken 3", "put", or the code of the error.
+  FifoQueue::Done Note(const std::string& name) {
+    return [this, name](absl::StatusOr<FifoQueue::Element> element) {
+      std::string how = absl::StatusCodeToString(element.status().code());
+      if (element.ok() && !element->empty()) {
+        how = absl::StrCat((*element)[0].ScalarValue<int32_t>());
+      }
+      ended_.push_back(absl::StrCat(name, " ", how));
+    };
+  }
+  void Put(int32_t value) {
+    queue_->Enqueue({Tensor::Scalar<int32_t>(value)}, &step_, Note(absl::StrCat("put", value)));
+  }
+  void Take(const std::string& name, CancellationManager* step = nullptr) {
+    queue_->Dequeue({kInt32}, step == nullptr ? &step_ : step, Note(name));
+  }
+  std::vector<std::string> Ended() { return std::exchange(ended_, {}); }
+
+  using Texts = std::vector<std::string>;
+  CancellationManager step_;
+  RefPtr<FifoQueue> queue_ =
+      MakeRef<FifoQueue>("q", std::vector<DataType>{kInt32}, std::vector<PartialShape>{}, 1);
+  std::vector<std::string> ended_;
+};
+
+TEST_F(QueueTest, ServesThoseWhoWaitInOrder) {
+  Take("a");
+  Take("b");
+  EXPECT_EQ(Ended(), Texts{});
+  Put(1);
+  EXPECT_EQ(Ended(), (Texts{"put1 OK", "a 1"}));
+  Put(2);
+  EXPECT_EQ(Ended(), (Texts{"put2 OK", "b 2"}));
+  Put(3);
+  Put(4);
+  Put(5);
+  EXPECT_EQ(Ended(), Texts{"put3 OK"});
+  Take("c");
+  EXPECT_EQ(Ended(), (Texts{"c 3", "put4 OK"}));
+}
+
+TEST_F(QueueTest, OneWhoIsCancelledLosesItsTurnOnly) {
+  CancellationManager other;
+  Take("a", &other);
+  Take("b");
+  other.Cancel(absl::AbortedError("enough"));
+  EXPECT_EQ(Ended(), Texts{"a CANCELLED"});
+  Put(1);
+  EXPECT_EQ(Ended(), (Texts{"put1 OK", "b 1"}));
+  Take("c", &other);
+  EXPECT_EQ(Ended(), Texts{"c CANCELLED"}) << "the step had ended before";
+}
+
+TEST_F(QueueTest, ClosingLetsPendingEnqueuesThrough) {
+  Put(1);
+  Put(2);
+  EXPECT_EQ(Ended(), Texts{"put1 OK"});
+  EXPECT_TRUE(queue_->Close(false).ok());
+  Put(3);
+  EXPECT_EQ(Ended(), Texts{"put3 CANCELLED"});
+  Take("a");
+  Take("b");
+  Take("c");
+  EXPECT_EQ(Ended(), (Texts{"a 1", "put2 OK", "b 2", "c OUT_OF_RANGE"}));
+  EXPECT_TRUE(absl::IsCancelled(queue_->Close(false)));
+}
+
+TEST_F(QueueTest, ClosingMayCancelPendingEnqueues) {
+  Put(1);
+  Put(2);
+  EXPECT_TRUE(queue_->Close(true).ok());
+  Take("a");
+  Take("b");
+  EXPECT_EQ(Ended(), (Texts{"put1 OK", "put2 CANCELLED", "a 1", "b OUT_OF_RANGE"}));
+}
+
+}  // namespace
+}  // namespace tandem::data
