@@ -126,6 +126,10 @@ absl::Status BodyBuilder::AddNodes() {
   const int first = def_.node_size();
   for (const NodeDef& message : function_.node_def()) {
     const std::string context = absl::StrCat("node '", message.name(), "' (", message.op(), ")");
+    if (message.op() == "_Arg" || message.op() == "_Retval") {
+      return errors::InvalidArgument(context, ": a function's arguments and results stand in its "
+                                     "signature, not among its nodes");
+    }
     NodeDef* const node = def_.add_node();
     *node = message;
     for (auto& [name, value] : *node->mutable_attr()) {
@@ -207,7 +211,9 @@ absl::StatusOr<std::unique_ptr<FunctionBody>> Instantiate(
   BodyBuilder builder(function, *functions, registry);
   TANDEM_RETURN_IF_ERROR(builder.Build(attrs));
   auto body = std::make_unique<FunctionBody>(Graph(registry, std::move(functions)));
-  TANDEM_RETURN_IF_ERROR(ImportInto(&body->graph, builder.def()));
+  ImportOptions import;
+  import.internal_ops = true;  // Our own boundary nodes; others were refused with the library.
+  TANDEM_RETURN_IF_ERROR(ImportInto(&body->graph, builder.def(), import));
   TANDEM_ASSIGN_OR_RETURN(body->args, FindNodes(body->graph, builder.args()));
   TANDEM_ASSIGN_OR_RETURN(body->rets, FindNodes(body->graph, builder.rets()));
   TANDEM_ASSIGN_OR_RETURN(body->control_rets, FindNodes(body->graph, builder.control_rets()));

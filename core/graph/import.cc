@@ -21,6 +21,11 @@
 namespace tandem {
 namespace {
 
+// Ops whose nodes only this runtime makes.
+bool IsInternalOp(absl::string_view op) {
+  return op == "_Arg" || op == "_Retval" || absl::StartsWith(op, "_Tandem");
+}
+
 // Where an input comes from: a node of the message, or one that was in the graph before.
 struct Source {
   int index = 0;  // Output, or Consumer::kControl.
@@ -164,6 +169,13 @@ absl::Status Importer::AddFunctions() {
     if (graph_->registry().Find(name) != nullptr) {
       return errors::InvalidArgument("function '", name,
                                      "' of the library has the name of an op; rename it");
+    }
+    for (const tensorflow::NodeDef& body_node : function.node_def()) {
+      if (!options_.internal_ops && IsInternalOp(body_node.op())) {
+        return errors::InvalidArgument("function '", name, "': node '", body_node.name(), "': op ",
+                                       body_node.op(), " is made by the runtime only; a graph "
+                                       "from outside cannot hold it");
+      }
     }
     TANDEM_RETURN_IF_ERROR(graph_->functions().Add(function));
   }
@@ -379,6 +391,10 @@ absl::Status Importer::AddOne(int i) {
   const tensorflow::NodeDef& message = node(i);
   NodeSpec spec;
   spec.name = PrefixedName(message.name());
+  if (!options_.internal_ops && IsInternalOp(message.op())) {
+    return errors::InvalidArgument("op ", message.op(), " is made by the runtime only; a graph from "
+                                   "outside cannot hold it");
+  }
   spec.op = message.op();
   spec.device = message.device().empty() ? options_.default_device : message.device();
   TANDEM_RETURN_IF_ERROR(DeviceName::Parse(spec.device).status());

@@ -245,6 +245,39 @@ TEST(ImportTest, BadGraphsAreRefusedByNode) {
   }
 }
 
+TEST(ImportTest, OpsOfTheRuntimeAreNotTakenFromOutside) {
+  const char* const graphs[] = {
+      "node { name: 'a' op: '_Arg' $T attr { key: 'index' value { i: 1099511627776 } } }",
+      "node { name: 'r' op: '_Retval' input: 'x' $T attr { key: 'index' value { i: 3 } } } $x",
+      "node { name: 'c' op: '_TandemCopy' input: 'x' $T } $x",
+      "library { function { signature { name: 'f' } node_def { name: 'a' op: '_Arg' } } }"};
+  for (const char* text : graphs) {
+    const absl::Status status = ImportError(ParseShort(text));
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("made by the runtime only")) << text;
+  }
+}
+
+TEST(ImportTest, SizesThatNameExponentiallyManyAreGivenUp) {
+  // Each node concatenates the one before ten times: 16 of them name 10^16 sizes.
+  std::string text =
+      "node { name: 'axis' op: 'Const' attr { key: 'dtype' value { type: DT_INT32 } } attr { key: "
+      "'value' value { tensor { dtype: DT_INT32 tensor_shape {} int_val: 0 } } } } node { name: "
+      "'p0' op: 'Placeholder' attr { key: 'dtype' value { type: DT_INT32 } } }";
+  for (int i = 1; i <= 16; ++i) {
+    absl::StrAppend(&text, "node { name: 'p", i, "' op: 'ConcatV2' ");
+    for (int j = 0; j < 10; ++j) absl::StrAppend(&text, "input: 'p", i - 1, "' ");
+    absl::StrAppend(&text,
+                    "input: 'axis' attr { key: 'N' value { i: 10 } } attr { key: 'T' value { type: "
+                    "DT_INT32 } } }");
+  }
+  absl::StrAppend(&text,
+                  "node { name: 'fill' op: 'Fill' input: 'p16' input: 'axis' attr { key: 'T' value "
+                  "{ type: DT_INT32 } } }");
+  // Ends at all; whether these ops are linked in here does not matter.
+  (void)ImportGraphDef(Parse(text));
+}
+
 TEST(ImportTest, CyclesAreShown) {
   const absl::Status status = ImportError(ParseShort(R"pb(
     $x

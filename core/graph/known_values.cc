@@ -9,6 +9,8 @@ namespace {
 // Shape functions run once for each node that is added; a chain of size arithmetic is followed only
 // so far, so that building a graph stays linear.
 constexpr int kMaxDepth = 16;
+// And so many values in all: a chain of concatenations names exponentially many.
+constexpr int kMaxVisits = 256;
 
 Tensor IntTensor(DataType dtype, absl::Span<const int64_t> values, bool scalar) {
   Tensor result(dtype, scalar ? Shape() : Shape({static_cast<int64_t>(values.size())}));
@@ -62,10 +64,12 @@ std::vector<int64_t> ToInts(const Tensor& tensor) {
 }
 
 // A scalar of a vector of sizes: its value, or -1.
-int64_t KnownSize(const Output& output, int depth);
+int64_t KnownSize(const Output& output, int depth, int& visits);
 
-PartialShape KnownSizes(const Output& output, int depth) {
-  if (!output.valid() || depth > kMaxDepth) return PartialShape::Unknown();
+PartialShape KnownSizes(const Output& output, int depth, int& visits) {
+  if (!output.valid() || depth > kMaxDepth || ++visits > kMaxVisits) {
+    return PartialShape::Unknown();
+  }
   const DataType dtype = RemoveReference(output.dtype());
   if (dtype != kInt32 && dtype != kInt64) return PartialShape::Unknown();
   if (const absl::optional<Tensor> value = Known(output, depth)) {
@@ -75,23 +79,24 @@ PartialShape KnownSizes(const Output& output, int depth) {
   }
   const Node& node = *output.node;
   if (node.Is("Shape") || node.Is("ShapeN")) return node.input(output.index).shape();
-  if (IsIdentity(node) || node.Is("Cast")) return KnownSizes(node.input(0), depth + 1);
+  if (IsIdentity(node) || node.Is("Cast")) return KnownSizes(node.input(0), depth + 1, visits);
   if (node.Is("Pack")) {
     PartialShape sizes({});
-    for (const Output& input : node.inputs()) sizes.AddDim(KnownSize(input, depth + 1));
+    for (const Output& input : node.inputs()) sizes.AddDim(KnownSize(input, depth + 1, visits));
     return sizes;
   }
   if (node.Is("ConcatV2")) {
     PartialShape sizes({});
     for (int i = 0; i + 1 < node.num_inputs(); ++i) {
-      const PartialShape part = KnownSizes(node.input(i), depth + 1);
+      const PartialShape part = KnownSizes(node.input(i), depth + 1, visits);
       if (!part.has_rank()) return PartialShape::Unknown();
       for (const int64_t size : part.dims()) sizes.AddDim(size);
+      if (sizes.rank() > kMaxRank) return PartialShape::Unknown();
     }
     return sizes;
   }
   if (node.Is("StridedSlice")) {
-    const PartialShape source = KnownSizes(node.input(0), depth + 1);
+    const PartialShape source = KnownSizes(node.input(0), depth + 1, visits);
     const absl::optional<Tensor> begin = Known(node.input(1), depth + 1);
     const absl::optional<Tensor> end = Known(node.input(2), depth + 1);
     const absl::optional<Tensor> step = Known(node.input(3), depth + 1);
@@ -114,7 +119,7 @@ PartialShape KnownSizes(const Output& output, int depth) {
   return PartialShape::Unknown();
 }
 
-int64_t KnownSize(const Output& output, int depth) {
+int64_t KnownSize(const Output& output, int depth, int& visits) {
   if (const absl::optional<Tensor> value = Known(output, depth)) {
     const std::vector<int64_t> values = ToInts(*value);
     if (values.size() == 1) return std::max<int64_t>(values[0], PartialShape::kUnknownDim);
@@ -126,7 +131,7 @@ int64_t KnownSize(const Output& output, int depth) {
   if (*node.Attr<int64_t>("shrink_axis_mask") != 1 || !begin || begin->num_elements() != 1) {
     return PartialShape::kUnknownDim;
   }
-  const PartialShape source = KnownSizes(node.input(0), depth + 1);
+  const PartialShape source = KnownSizes(node.input(0), depth + 1, visits);
   if (!source.has_rank()) return PartialShape::kUnknownDim;
   const std::vector<int64_t> position = ToInts(*begin);
   if (position.size() != 1) return PartialShape::kUnknownDim;
@@ -138,6 +143,11 @@ int64_t KnownSize(const Output& output, int depth) {
 
 absl::optional<Tensor> KnownValue(const Output& output) { return Known(output, 0); }
 
-PartialShape KnownShapeValue(const Output& output) { return KnownSizes(output, 0); }
+PartialShape KnownShapeValue(const Output& output) {
+  int visits = 0;
+  const PartialShape sizes = KnownSizes(output, 0, visits);
+  // A vector of more sizes than a shape can have is no shape.
+  return sizes.has_rank() && sizes.rank() > kMaxRank ? PartialShape::Unknown() : sizes;
+}
 
 }  // namespace tandem

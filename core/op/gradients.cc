@@ -65,6 +65,13 @@ class Differentiator {
       return errors::InvalidArgument(options_.output_gradients.size(),
                                      " gradients were given for ", ys.size(), " outputs");
     }
+    for (const auto* outputs : {&ys, &xs, &options_.output_gradients, &options_.stop_at}) {
+      for (const Output& output : *outputs) {
+        if (!output.valid()) {
+          return errors::InvalidArgument("an output that gradients are asked for does not exist");
+        }
+      }
+    }
     for (const Output& stop : options_.stop_at) stops_.insert(stop);
     TANDEM_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph_->TopologicalOrder());
     // Gradient functions add nodes while we walk; only those of the forward pass are walked.
@@ -93,7 +100,14 @@ class Differentiator {
     const size_t limit = static_cast<size_t>(graph_->id_limit());
     std::vector<bool> from_x(limit, false);
     std::vector<Node*> stack;
-    for (const Output& x : xs) stack.push_back(x.node);
+    // From an x on, not through its own node: what lies behind it does not matter.
+    for (const Output& x : xs) {
+      for (const Consumer& consumer : x.node->consumers()) {
+        if (consumer.input != Consumer::kControl && consumer.output == x.index) {
+          stack.push_back(consumer.node);
+        }
+      }
+    }
     while (!stack.empty()) {
       Node* const node = stack.back();
       stack.pop_back();

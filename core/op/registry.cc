@@ -138,7 +138,16 @@ absl::StatusOr<const KernelDef*> OpRegistry::FindKernel(const OpDef& op,
 std::vector<std::string> NearNames(absl::string_view name,
                                    const std::vector<std::string>& candidates, int limit) {
   std::vector<std::pair<int, std::string>> scored;
+  // Names come from outside, and so do graphs with many nodes: the search stays cheap.
+  constexpr size_t kLongestName = 200;
+  constexpr size_t kMostCandidates = 20000;
+  if (name.size() > kLongestName) return {};
+  size_t looked_at = 0;
   for (const std::string& candidate : candidates) {
+    if (++looked_at > kMostCandidates) break;
+    const size_t longer = std::max(name.size(), candidate.size());
+    const size_t shorter = std::min(name.size(), candidate.size());
+    if (longer - shorter > std::max<size_t>(2, name.size() / 3)) continue;
     const int distance = EditDistance(name, candidate);
     const int tolerated = std::max<int>(2, static_cast<int>(name.size()) / 3);
     if (distance <= tolerated) scored.emplace_back(distance, candidate);

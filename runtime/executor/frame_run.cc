@@ -230,13 +230,13 @@ void FrameRun::PassThrough(const Task& task) {
   {
     MutexLock lock(mu_);
     status = TakeInputLocked(task, 0, &value);
-    if (status.ok()) PassThroughLocked(task, std::move(value), ready);
+    if (status.ok()) status = PassThroughLocked(task, std::move(value), ready);
   }
   if (!status.ok()) Fail(task.node, status);
   EndTask(task, ready);
 }
 
-void FrameRun::PassThroughLocked(const Task& task, FrameInstance::Value value, Ready& ready) {
+absl::Status FrameRun::PassThroughLocked(const Task& task, FrameInstance::Value value, Ready& ready) {
   const FrameLayout::NodeInfo& info = layout_.nodes[static_cast<size_t>(task.node)];
   FrameInstance& frame = *task.iteration->frame;
   switch (info.role) {
@@ -254,6 +254,12 @@ void FrameRun::PassThroughLocked(const Task& task, FrameInstance::Value value, R
       break;
     }
     case Role::kExit: {
+      if (absl::c_linear_search(frame.live_exits, task.node)) {
+        return errors::InvalidArgument("the loop '",
+                                       layout_.frames[static_cast<size_t>(frame.index)].name,
+                                       "' is left here a second time");
+      }
+      frame.live_exits.push_back(task.node);
       auto& dead = frame.dead_exits;
       dead.erase(std::remove(dead.begin(), dead.end(), task.node), dead.end());
       PutLocked(*frame.parent_iteration, value, ready);
@@ -276,6 +282,7 @@ void FrameRun::PassThroughLocked(const Task& task, FrameInstance::Value value, R
       }
     }
   }
+  return absl::OkStatus();
 }
 
 void FrameRun::PassDead(const Task& task) {
@@ -417,15 +424,9 @@ void FrameRun::DeliverLocked(Iteration& iteration, int32_t from, const FrameLayo
     --state;
     if (Pending::Missing(state) != 0 || (state & Pending::kDecided) == 0) return;
     // The value came, or all are dead, before the last control edge.
-    const PlanNode& node = plan_.nodes[static_cast<size_t>(edge.node)];
-    task.is_dead = true;
-    for (int32_t i = 0; i < node.num_inputs && task.is_dead; ++i) {
-      const PlanInput& input = plan_.inputs[static_cast<size_t>(node.first_input + i)];
-      if (!IsDead(iteration.slots[static_cast<size_t>(input.slot)])) {
-        task.is_dead = false;
-        task.merge_input = i;
-      }
-    }
+    const auto decided = iteration.decided.find(info.local);
+    task.is_dead = decided == iteration.decided.end();
+    if (!task.is_dead) task.merge_input = decided->second;
   } else if ((state & Pending::kDecided) != 0) {
     // A second value: nobody will look at it.
     if (!is_dead) {
@@ -438,7 +439,10 @@ void FrameRun::DeliverLocked(Iteration& iteration, int32_t from, const FrameLayo
   } else if (!is_dead) {
     state |= Pending::kDecided;
     task.merge_input = edge.input;
-    if (Pending::Missing(state) != 0) return;
+    if (Pending::Missing(state) != 0) {
+      iteration.decided[info.local] = edge.input;
+      return;
+    }
   } else {
     state += Pending::kDeadUnit;
     // A loop that is entered dead is dead: its back edge will never bring anything.
@@ -534,6 +538,7 @@ void FrameRun::RecycleLocked(std::unique_ptr<Iteration> iteration, int frame) {
     Clear(iteration->dereferenced[static_cast<size_t>(i)]);
   }
   iteration->children.clear();
+  iteration->decided.clear();
   spare_iterations_[static_cast<size_t>(frame)].push_back(std::move(iteration));
 }
 

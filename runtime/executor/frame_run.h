@@ -32,6 +32,8 @@ struct Iteration {
   std::vector<int32_t> pending;  // By local number of the node; see Pending.
   std::unique_ptr<Slot[]> slots;
   std::unique_ptr<Slot[]> dereferenced;
+  // Of a Merge whose value came before its last control edge: which input. By local number.
+  std::map<int, int32_t> decided;
   int outstanding = 0;  // Tasks that are ready or running here.
   std::vector<std::unique_ptr<FrameInstance>> children;  // Loops that began here and go on.
 };
@@ -52,6 +54,7 @@ struct FrameInstance {
   std::vector<Value> constants;  // Of Enters whose value all iterations see.
   std::vector<Value> deferred;   // NextIterations that found the window full.
   std::vector<int32_t> dead_exits;  // Of the newest iteration.
+  std::vector<int32_t> live_exits;  // A loop is left once.
 };
 
 class FrameRun final : public StepRun {
@@ -76,7 +79,7 @@ class FrameRun final : public StepRun {
   // The executor does the work of these itself: it is moving a value.
   void PassMerge(const Task& task);
   void PassThrough(const Task& task);
-  void PassThroughLocked(const Task& task, FrameInstance::Value value, Ready& ready)
+  absl::Status PassThroughLocked(const Task& task, FrameInstance::Value value, Ready& ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void PassDead(const Task& task);
 

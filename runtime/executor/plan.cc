@@ -16,6 +16,9 @@
 namespace tandem {
 namespace {
 
+// Arguments, and results, of one signature.
+constexpr int64_t kMaxArgs = 1 << 20;
+
 // Builds one plan. The graph's nodes fall into those that run (planned), and those that only fill
 // slots or name results: constants, _Arg and _Retval.
 class Compiler {
@@ -235,13 +238,13 @@ class Compiler {
   absl::Status AddArgsAndResults() {
     for (Node* node : order_) {
       if (node->Is("_Arg")) {
-        const size_t index = static_cast<size_t>(*node->Attr<int64_t>("index"));
+        TANDEM_ASSIGN_OR_RETURN(const size_t index, IndexOf(*node, plan_->arg_slots));
         Grow(plan_->arg_slots, index, -1);
         Grow(plan_->arg_types, index, DataType::kInvalid);
         plan_->arg_slots[index] = first_slot_[static_cast<size_t>(node->id())];
         plan_->arg_types[index] = node->output_info(0).dtype;
       } else if (node->Is("_Retval")) {
-        const size_t index = static_cast<size_t>(*node->Attr<int64_t>("index"));
+        TANDEM_ASSIGN_OR_RETURN(const size_t index, IndexOf(*node, plan_->result_slots));
         const Output source = node->input(0);
         if (OutputFrameOf(*source.node) != 0) {
           return errors::InvalidArgument("'", source.name(),
@@ -255,7 +258,28 @@ class Compiler {
         ++UsesOf(0)[static_cast<size_t>(slot)];
       }
     }
+    for (size_t i = 0; i < plan_->result_slots.size(); ++i) {
+      if (plan_->result_slots[i] < 0) {
+        return errors::InvalidArgument("result ", i, " of ", plan_->result_slots.size(),
+                                       " is missing");
+      }
+    }
     return absl::OkStatus();
+  }
+
+  // The argument or result that a node stands for. `slots` are those that are taken.
+  absl::StatusOr<size_t> IndexOf(const Node& node, const std::vector<int32_t>& slots) const {
+    const int64_t index = *node.Attr<int64_t>("index");
+    if (index < 0 || index >= kMaxArgs) {
+      return errors::InvalidArgument("node '", node.name(), "' (", node.type(), ") has index ",
+                                     index, "; 0 to ", kMaxArgs - 1, " are possible");
+    }
+    const size_t i = static_cast<size_t>(index);
+    if (i < slots.size() && slots[i] >= 0) {
+      return errors::InvalidArgument("node '", node.name(), "' (", node.type(), ") has index ",
+                                     index, ", which another node has, too");
+    }
+    return i;
   }
 
   template <typename T>

@@ -103,6 +103,8 @@ void StepRun::Measure(const Invocation& invocation) {
     environment_->tracer->Record(plan_.names[i], plan_.ops[i], node.device->name(),
                                  invocation.started, now);
   }
+  // What an asynchronous node takes is a wait; nobody computes meanwhile.
+  if (node.kind != PlanNode::Kind::kSync) return;
   const int64_t took =
       std::min<int64_t>(now - invocation.started, std::numeric_limits<int32_t>::max());
   std::atomic<int32_t>& cost = plan_.costs[i];

@@ -29,6 +29,14 @@ absl::StatusOr<Kernel*> SharedKernelCache::Get(const Node& node, const DeviceSet
 }
 
 absl::StatusOr<std::unique_ptr<Plan>> CompileGraph(Graph graph, const CompileOptions& options) {
+  for (const Node* node : graph.nodes()) {
+    for (int i = 0; i < node->num_inputs(); ++i) {
+      if (!node->input(i).valid()) {
+        return errors::InvalidArgument("node '", node->name(), "' (", node->type(), "): input ", i,
+                                       " is not connected");
+      }
+    }
+  }
   PlaceOptions place;
   for (const auto& device : options.devices->devices()) place.devices.push_back(device->name());
   place.default_device = options.default_device;

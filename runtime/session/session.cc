@@ -20,7 +20,8 @@ namespace {
 std::string SignatureKey(const RunSignature& signature) {
   std::string key;
   for (const auto* names : {&signature.feeds, &signature.fetches, &signature.targets}) {
-    for (const std::string& name : *names) absl::StrAppend(&key, name, ",");
+    // With lengths, so that no name can look like two.
+    for (const std::string& name : *names) absl::StrAppend(&key, name.size(), ":", name);
     key += ';';
   }
   return key;
@@ -165,6 +166,7 @@ class LocalSession final : public Session {
                                                   std::vector<Tensor> feeds,
                                                   RunMetadata* metadata) {
     TANDEM_RETURN_IF_ERROR(compiled.CheckFeeds(feeds));
+    if (all_runs_.IsCancelled()) return all_runs_.status();
     std::unique_ptr<StepState> state = compiled.Take();
     StepEnvironment& environment = state->environment;
     environment.step_id = NextStepId();
@@ -200,7 +202,10 @@ class LocalSession final : public Session {
       scheduler->DriveUntilFinished([] {}, absl::InfiniteFuture());
     }
     if (options.cancellation != nullptr) options.cancellation->Deregister(token);
-    if (metadata != nullptr && options.trace) metadata->events = state->tracer.Take();
+    if (options.trace) {
+      std::vector<StepTracer::Event> events = state->tracer.Take();
+      if (metadata != nullptr) metadata->events = std::move(events);
+    }
     environment.cancellation = nullptr;
     state->cancellation.reset();
     state->step_resources.ClearAll();

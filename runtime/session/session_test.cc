@@ -242,6 +242,41 @@ TEST(Session, TracesNodes) {
   EXPECT_LE(metadata.events[0].start_nanoseconds, metadata.events[0].end_nanoseconds);
 }
 
+TEST(Session, NamesWithCommasAreNotTwoNames) {
+  Scope s = Scope::NewRoot();
+  const Output x = Placeholder(s, "x");
+  s.WithOpName("a").Call("Neg", {x});
+  s.WithOpName("b").Call("Neg", {x});
+  auto session = Open(s);
+  ASSERT_TRUE(session->Run({{"x", Tensor::Scalar<float>(1)}}, {"a", "b"}).ok());
+  EXPECT_EQ(session->Run({{"x", Tensor::Scalar<float>(1)}}, {"a,b"}).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST(Session, AnInputThatWasNeverConnectedIsAnError) {
+  Scope s = Scope::NewRoot();
+  NodeSpec spec;
+  spec.name = "open";
+  spec.op = "Merge";
+  spec.inputs = {Placeholder(s, "x")};
+  spec.attrs = {{"N", 2}, {"T", kFloat32}};
+  spec.first_missing_input = 1;
+  ASSERT_TRUE(s.graph()->AddNode(spec).ok());
+  auto session = Open(s);
+  const auto results = session->Run({{"x", Tensor::Scalar<float>(1)}}, {"open"});
+  EXPECT_EQ(results.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::StrContains(results.status().message(), "open")) << results.status();
+}
+
+TEST(Session, AClosedSessionRefusesConstantsToo) {
+  Scope s = Scope::NewRoot();
+  s.WithOpName("one").Call("Identity", {1.0f});
+  auto session = Open(s);
+  ASSERT_TRUE(session->Run({}, {"one"}).ok());
+  session->Close();
+  EXPECT_EQ(session->Run({}, {"one"}).status().code(), absl::StatusCode::kCancelled);
+}
+
 // --- Control flow of TensorFlow 1 -----------------------------------------------------------------
 
 TEST(Session, ASwitchTakesOneBranch) {

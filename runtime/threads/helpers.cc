@@ -127,7 +127,6 @@ void HelpersDone::Wait() {
   const auto all = [this] { return state_.load(std::memory_order_acquire) < kOne; };
   if (SpinUntil(all, [] { return !RunTokens::Process().HasWaiters(); })) return;
   if (state_.fetch_or(kSleeps, std::memory_order_acq_rel) < kOne) return;
-  ScopedRunTokenRelease released;
   MutexLock lock(mu_);
   while (!woken_) wake_.Wait(mu_);
 }

@@ -165,6 +165,16 @@ TEST(Trainer, StopsAtANonFiniteLossAndNamesTheStep) {
   EXPECT_NE(std::string(history.status().message()).find("step"), std::string::npos);
 }
 
+TEST(Trainer, FailsTheSameWayTwiceWhenItCannotBegin) {
+  const auto strategy = Strategy::OneDevice({.device = "/device:CPU:77"});
+  ASSERT_TRUE(strategy.ok());
+  Trainer trainer(**strategy, TwoLayers(), loss::SparseSoftmaxCrossEntropy(), Momentum());
+  const absl::Status first = trainer.Fit(Batches(1), {}).status();
+  EXPECT_EQ(first.code(), absl::StatusCode::kInvalidArgument) << first;
+  EXPECT_EQ(trainer.Fit(Batches(1), {}).status(), first);
+  EXPECT_FALSE(trainer.Variable("dense/kernel").ok());
+}
+
 TEST(Trainer, AnEmptyEpochIsAnError) {
   const auto strategy = Mirrored(1);
   Trainer trainer(*strategy, TwoLayers(), loss::SparseSoftmaxCrossEntropy(), Momentum());

@@ -83,7 +83,8 @@ Trainer::~Trainer() = default;
 absl::Status Trainer::Prepare(const std::vector<Tensor>& batch) {
   TANDEM_RETURN_IF_ERROR(CheckBatch(batch));
   if (session_ != nullptr) return absl::OkStatus();
-  TANDEM_ASSIGN_OR_RETURN(builder_, strategy_.NewBuilder());
+  // Into locals first: a trainer that failed here is as it was before.
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<StrategyBuilder> builder, strategy_.NewBuilder());
   TrainStepOptions step_options;
   step_options.input_shape = AnyBatch(batch[0]);
   step_options.input_dtype = batch[0].dtype();
@@ -91,13 +92,15 @@ absl::Status Trainer::Prepare(const std::vector<Tensor>& batch) {
   step_options.label_dtype = batch[1].dtype();
   step_options.seed = options_.seed;
   TANDEM_ASSIGN_OR_RETURN(const TrainStep step,
-                          BuildTrainStep(*builder_, *model_, loss_, *optimizer_, step_options));
-  TANDEM_ASSIGN_OR_RETURN(session_,
-                          Session::Create(*builder_->graph(), strategy_.session_options()));
-  TANDEM_RETURN_IF_ERROR(session_->Run({}, {}, {step.initializer}).status());
-  TANDEM_ASSIGN_OR_RETURN(train_, session_->MakeCallable(step.train));
-  TANDEM_ASSIGN_OR_RETURN(evaluate_, session_->MakeCallable(step.evaluate));
-  TANDEM_ASSIGN_OR_RETURN(predict_, session_->MakeCallable(step.predict));
+                          BuildTrainStep(*builder, *model_, loss_, *optimizer_, step_options));
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
+                          Session::Create(*builder->graph(), strategy_.session_options()));
+  TANDEM_RETURN_IF_ERROR(session->Run({}, {}, {step.initializer}).status());
+  TANDEM_ASSIGN_OR_RETURN(train_, session->MakeCallable(step.train));
+  TANDEM_ASSIGN_OR_RETURN(evaluate_, session->MakeCallable(step.evaluate));
+  TANDEM_ASSIGN_OR_RETURN(predict_, session->MakeCallable(step.predict));
+  builder_ = std::move(builder);
+  session_ = std::move(session);
   return absl::OkStatus();
 }
 
@@ -198,6 +201,19 @@ absl::StatusOr<Tensor> Trainer::Predict(const Tensor& inputs) {
   }
   TANDEM_ASSIGN_OR_RETURN(const std::vector<Tensor> parts, predict_->Run(std::move(feeds)));
   if (replicas == 1) return parts[0];
+  int64_t rows = 0;
+  for (const Tensor& part : parts) {
+    if (part.shape().rank() < 1 || part.shape().dims().subspan(1) != parts[0].shape().dims().subspan(1)) {
+      return errors::InvalidArgument("the model gives outputs of shape ",
+                                     parts[0].shape().DebugString(), " and ",
+                                     part.shape().DebugString(),
+                                     " on two replicas; the batch must come first");
+    }
+    rows += part.shape().dim(0);
+  }
+  if (rows != size) {
+    return errors::InvalidArgument("the model gives ", rows, " outputs for ", size, " inputs");
+  }
   Shape shape = parts[0].shape();
   shape.SetDim(0, size);
   TANDEM_ASSIGN_OR_RETURN(Tensor whole, Tensor::Create(parts[0].dtype(), shape));
