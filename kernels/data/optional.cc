@@ -28,7 +28,7 @@ class Optional final : public VariantValue {
   }
 
   const bool has_value = false;
-  const std::vector<Tensor> components;
+  const std::vector<Tensor> components{};
 };
 
 absl::StatusOr<const Optional*> OptionalInput(const KernelContext& c) {

@@ -61,7 +61,7 @@ void FifoQueue::Enqueue(Element element, CancellationManager* cancellation, Done
   waiter.element = std::move(element);
   waiter.cancellation = cancellation;
   waiter.done = std::move(done);
-  Add(enqueues_, std::move(waiter));
+  Add(/*is_enqueue=*/true, std::move(waiter));
 }
 
 void FifoQueue::Dequeue(const std::vector<DataType>& types, CancellationManager* cancellation,
@@ -74,16 +74,17 @@ void FifoQueue::Dequeue(const std::vector<DataType>& types, CancellationManager*
   Waiter waiter;
   waiter.cancellation = cancellation;
   waiter.done = std::move(done);
-  Add(dequeues_, std::move(waiter));
+  Add(/*is_enqueue=*/false, std::move(waiter));
 }
 
-void FifoQueue::Add(Waiters& waiters, Waiter waiter) {
+void FifoQueue::Add(bool is_enqueue, Waiter waiter) {
   Waiters ended;
   {
     MutexLock lock(mu_);
+    Waiters& waiters = is_enqueue ? enqueues_ : dequeues_;
     const int64_t id = next_id_++;
     waiter.id = id;
-    if (closed_ && &waiters == &enqueues_) {
+    if (closed_ && is_enqueue) {
       waiter.status = errors::Cancelled("queue '", name_, "' is closed: nothing can be put in");
       ended.push_back(std::move(waiter));
     } else {

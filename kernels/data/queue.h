@@ -61,8 +61,8 @@ class FifoQueue final : public Resource {
   using Waiters = std::list<Waiter>;
 
   absl::Status CheckElement(const Element& element) const;
-  // Adds a waiter to `waiters`, lets go on who can, and makes the others wait.
-  void Add(Waiters& waiters, Waiter waiter);
+  // Adds a waiter, lets go on who can, and makes the others wait.
+  void Add(bool is_enqueue, Waiter waiter);
   // Moves to `ended` all whose wait is over.
   void Match(Waiters& ended) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Abandon(int64_t id);
