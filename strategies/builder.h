@@ -1,6 +1,6 @@
 // StrategyBuilder: the graph-time half of a strategy. It decides where variables live and in how many
 // copies, runs the replica function once for each replica, and puts reductions in as nodes. The other half
-// is strategies/runner.h.
+// (how steps are run) is not an interface yet: the trainer drives a session itself (docs/plan.md).
 //
 // Terms
 //   replica   One run of the model on a part of the global batch. In deterministic mode there are always V

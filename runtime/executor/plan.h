@@ -1,6 +1,6 @@
 // Plan: a graph compiled for execution, for one signature of feeds and fetches (or one function).
 //
-// The graph that is compiled has been pruned, placed and optimized; what is fed stands in it as nodes
+// The graph that is compiled has been pruned and placed; what is fed stands in it as nodes
 // of type _Arg, what is fetched as nodes of type _Retval, and values cross between memories of devices
 // at _TandemCopy nodes. Compilation makes the kernels and lays everything out in flat arrays, indexed
 // by small numbers, so that a step chases no pointers through the graph and looks nothing up by name.

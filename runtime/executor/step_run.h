@@ -54,8 +54,7 @@ class StepRun {
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
   absl::Status TakeError();
 
-  // The part of running a node that both kinds of runs share. `finish` is called with the kernel's
-  // status: before RunKernel returns for synchronous kernels, at any time for others.
+  // One execution of a node, for both kinds of runs. Lives until the node has ended.
   struct Invocation {
     StepRun* run = nullptr;
     Task task;

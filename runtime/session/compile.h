@@ -1,4 +1,4 @@
-// From a pruned graph to a plan: placement, optimization, copies between memories, kernels.
+// From a pruned graph to a plan: placement, copies between memories, kernels.
 #ifndef TANDEM_RUNTIME_SESSION_COMPILE_H_
 #define TANDEM_RUNTIME_SESSION_COMPILE_H_
 

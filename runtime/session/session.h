@@ -4,7 +4,7 @@
 //   TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> out,
 //                           session->Run({{"x", x}}, {"loss"}, {"train"}));
 //
-// For each signature of feeds, fetches and targets the graph is pruned, placed, optimized and compiled
+// For each signature of feeds, fetches and targets the graph is pruned, placed and compiled
 // to a plan, once; a run then takes a recycled state and costs microseconds. The calling thread runs
 // the step itself.
 //
