@@ -1,19 +1,23 @@
-// StrategyBuilder: the graph-time half of a strategy. It decides where variables live and in how many
-// copies, runs the replica function once for each replica, and puts reductions in as nodes. The other half
-// (how steps are run) is not an interface yet: the trainer drives a session itself (docs/plan.md).
+// StrategyBuilder: the graph-time half of a strategy. It decides where variables live and in how
+// many copies, runs the replica function once for each replica, and puts reductions in as nodes.
+// The other half (how steps are run) is not an interface yet: the trainer drives a session itself
+// (docs/plan.md).
 //
 // Terms
-//   replica   One run of the model on a part of the global batch. In deterministic mode there are always V
+//   replica   One run of the model on a part of the global batch. In deterministic mode there are
+//   always V
 //             of them (virtual replicas, see MirroredOptions), several of which share a device.
 //   copy      One instance of a mirrored variable: one for each device.
 //
-// The rules, for every strategy: the loss is the mean over the global batch, so gradients are summed over
-// replicas; no variable is written before all reductions of the step have arrived; names of variables do
-// not depend on the strategy.
+// The rules, for every strategy: the loss is the mean over the global batch, so gradients are
+// summed over replicas; no variable is written before all reductions of the step have arrived;
+// names of variables do not depend on the strategy.
 //
-// The graph depends on nothing but the program: three processes that build it get the same, byte for byte.
+// The graph depends on nothing but the program: three processes that build it get the same, byte
+// for byte.
 //
-// Threads: one. Lifetime: the builder owns the variables; the graph outlives it as long as a Scope does.
+// Threads: one. Lifetime: the builder owns the variables; the graph outlives it as long as a Scope
+// does.
 #ifndef TANDEM_STRATEGIES_BUILDER_H_
 #define TANDEM_STRATEGIES_BUILDER_H_
 
@@ -36,7 +40,7 @@ enum class ReduceOp { kSum, kMean };
 // How the copies of a variable are kept.
 enum class Synchronization {
   kMirrored,  // All copies are equal at all times: each gets the same updates.
-  kOnRead,    // Each replica has its own, which are aggregated when somebody reads them from outside.
+  kOnRead,  // Each replica has its own, which are aggregated when somebody reads them from outside.
 };
 
 // How values that replicas assign, or copies that are read from outside, become one.
@@ -88,8 +92,8 @@ class ReplicaContext {
   Output Read(const StrategyVariable& variable) const;
   // The handle of the copy that this replica uses.
   Output Handle(const StrategyVariable& variable) const;
-  // Reduces values over all replicas, inside the step; differentiable. Every replica has to make the same
-  // calls in the same order.
+  // Reduces values over all replicas, inside the step; differentiable. Every replica has to make
+  // the same calls in the same order.
   std::vector<Output> AllReduce(ReduceOp op, const std::vector<Output>& values) const;
 
   StrategyBuilder& builder() const { return *builder_; }
@@ -119,8 +123,8 @@ class StrategyBuilder {
   virtual int copy_of(int replica) const = 0;
   virtual std::string device_of_copy(int copy) const = 0;
 
-  // Creates the variable, or returns the one that has the name already. InvalidArgument: that one has
-  // another type or shape.
+  // Creates the variable, or returns the one that has the name already. InvalidArgument: that one
+  // has another type or shape.
   virtual absl::StatusOr<StrategyVariable*> Variable(const VariableSpec& spec) = 0;
   // All variables, in order of creation.
   virtual std::vector<StrategyVariable*> variables() const = 0;
@@ -132,15 +136,15 @@ class StrategyBuilder {
 
   // Reduces one value of each replica to one on the host.
   virtual absl::StatusOr<Output> ReduceToHost(ReduceOp op, const PerReplica& values) = 0;
-  // Reduces gradients (one list entry a variable) over the replicas; gives for each the gradient at each
-  // copy, [variable][copy]. Dense gradients travel in buckets, in reverse order of the list, since the
-  // last layers' gradients are ready first. Sparse ones stay sparse: rows of all replicas one after the
-  // other.
+  // Reduces gradients (one list entry a variable) over the replicas; gives for each the gradient at
+  // each copy, [variable][copy]. Dense gradients travel in buckets, in reverse order of the list,
+  // since the last layers' gradients are ready first. Sparse ones stay sparse: rows of all replicas
+  // one after the other.
   virtual absl::StatusOr<std::vector<std::vector<Gradient>>> ReduceGradients(
       const std::vector<PerReplicaGradient>& gradients) = 0;
 
-  // Calls `update` once for each copy of a mirrored variable. What it adds runs on the copy's device,
-  // after all reductions of the step.
+  // Calls `update` once for each copy of a mirrored variable. What it adds runs on the copy's
+  // device, after all reductions of the step.
   virtual absl::Status Update(
       const StrategyVariable& variable,
       absl::FunctionRef<absl::Status(const Scope& scope, Output handle, int copy)> update) = 0;
@@ -148,9 +152,10 @@ class StrategyBuilder {
  protected:
   friend class ReplicaContext;
   virtual Scope ReplicaScope(int replica) = 0;
-  virtual Output ReadVariable(int replica, const StrategyVariable& variable, const Scope& scope) = 0;
-  virtual std::vector<Output> AllReduce(int replica, ReduceOp op,
-                                        const std::vector<Output>& values, const Scope& scope) = 0;
+  virtual Output ReadVariable(int replica, const StrategyVariable& variable,
+                              const Scope& scope) = 0;
+  virtual std::vector<Output> AllReduce(int replica, ReduceOp op, const std::vector<Output>& values,
+                                        const Scope& scope) = 0;
 };
 
 }  // namespace tandem

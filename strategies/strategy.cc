@@ -67,8 +67,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> Strategy::Mirrored(MirroredOptions opt
   tandem::MirroredOptions mirrored;
   mirrored.virtual_replicas = options.virtual_replicas;
   mirrored.devices = DevicesOfType(*devices, type);
-  if (mirrored.devices.empty() ||
-      options.replicas > static_cast<int>(mirrored.devices.size())) {
+  if (mirrored.devices.empty() || options.replicas > static_cast<int>(mirrored.devices.size())) {
     return errors::InvalidArgument(options.replicas, " replicas on devices of type ", type,
                                    ", but there are ", mirrored.devices.size(),
                                    "; declare more with TANDEM_DEVICES=", type, ":",

@@ -1,11 +1,11 @@
-// Strategy: which devices train, and how they work together. The same program runs under each; only the
-// line that makes the strategy differs.
+// Strategy: which devices train, and how they work together. The same program runs under each; only
+// the line that makes the strategy differs.
 //
 //   auto strategy = Strategy::FromEnvironment();
 //   auto strategy = Strategy::Mirrored({.replicas = 2});
 //
-// A strategy makes a builder (strategies/builder.h: what the graph looks like) and says how the session that
-// runs the graph is opened.
+// A strategy makes a builder (strategies/builder.h: what the graph looks like) and says how the
+// session that runs the graph is opened.
 #ifndef TANDEM_STRATEGIES_STRATEGY_H_
 #define TANDEM_STRATEGIES_STRATEGY_H_
 
@@ -37,12 +37,11 @@ class Strategy {
 
   // InvalidArgument: the environment asks for devices that do not exist.
   static absl::StatusOr<std::unique_ptr<Strategy>> OneDevice(OneDeviceOptions options);
-  // InvalidArgument: a negative number, or more replicas than there are devices (TANDEM_DEVICES declares
-  // virtual ones;
-  // CPU devices are declared by this call as needed when that is not set).
+  // InvalidArgument: a negative number, or more replicas than there are devices (TANDEM_DEVICES
+  // declares virtual ones; CPU devices are declared by this call as needed when that is not set).
   static absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(MirroredOptions options);
-  // TANDEM_STRATEGY: "one_device" or "mirrored"; else mirrored over all local CPU devices. Unimplemented:
-  // TF_CONFIG is set.
+  // TANDEM_STRATEGY: "one_device" or "mirrored"; else mirrored over all local CPU devices.
+  // Unimplemented: TF_CONFIG is set.
   static absl::StatusOr<std::unique_ptr<Strategy>> FromEnvironment();
 
   virtual std::string name() const = 0;

@@ -12,10 +12,10 @@
 #include "absl/strings/str_cat.h"
 
 // Returns from the current function when `expr`, a Status, is not OK.
-#define TANDEM_RETURN_IF_ERROR(expr)                                        \
-  do {                                                                      \
-    ::absl::Status tandem_status_ = (expr);                                 \
-    if (ABSL_PREDICT_FALSE(!tandem_status_.ok())) return tandem_status_;    \
+#define TANDEM_RETURN_IF_ERROR(expr)                                     \
+  do {                                                                   \
+    ::absl::Status tandem_status_ = (expr);                              \
+    if (ABSL_PREDICT_FALSE(!tandem_status_.ok())) return tandem_status_; \
   } while (false)
 
 // TANDEM_ASSIGN_OR_RETURN(auto x, F()): declares or assigns the value of a StatusOr, or returns its
@@ -37,10 +37,10 @@ namespace tandem {
 // Aborted, restart the larger unit; Internal is a bug of ours.
 namespace errors {
 
-#define TANDEM_DEFINE_ERROR_(Name)                            \
-  template <typename... Args>                                 \
-  absl::Status Name(const Args&... args) {                    \
-    return absl::Name##Error(absl::StrCat(args...));          \
+#define TANDEM_DEFINE_ERROR_(Name)                   \
+  template <typename... Args>                        \
+  absl::Status Name(const Args&... args) {           \
+    return absl::Name##Error(absl::StrCat(args...)); \
   }
 TANDEM_DEFINE_ERROR_(Cancelled)
 TANDEM_DEFINE_ERROR_(InvalidArgument)

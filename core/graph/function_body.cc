@@ -127,7 +127,8 @@ absl::Status BodyBuilder::AddNodes() {
   for (const NodeDef& message : function_.node_def()) {
     const std::string context = absl::StrCat("node '", message.name(), "' (", message.op(), ")");
     if (message.op() == "_Arg" || message.op() == "_Retval") {
-      return errors::InvalidArgument(context, ": a function's arguments and results stand in its "
+      return errors::InvalidArgument(context,
+                                     ": a function's arguments and results stand in its "
                                      "signature, not among its nodes");
     }
     NodeDef* const node = def_.add_node();

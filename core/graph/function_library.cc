@@ -25,8 +25,7 @@ absl::Status FunctionLibrary::Add(const tensorflow::FunctionDef& function) {
                                  "' is in the library already, with another body");
 }
 
-std::shared_ptr<const tensorflow::FunctionDef> FunctionLibrary::Find(
-    absl::string_view name) const {
+std::shared_ptr<const tensorflow::FunctionDef> FunctionLibrary::Find(absl::string_view name) const {
   MutexLock lock(mu_);
   const auto found = functions_.find(std::string(name));
   return found == functions_.end() ? nullptr : found->second;

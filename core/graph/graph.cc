@@ -53,8 +53,7 @@ absl::Status WithNode(const absl::Status& status, const Node& node) {
   return WithContext(status, context);
 }
 
-Graph::Graph(const OpRegistry& registry)
-    : Graph(registry, std::make_shared<FunctionLibrary>()) {}
+Graph::Graph(const OpRegistry& registry) : Graph(registry, std::make_shared<FunctionLibrary>()) {}
 
 Graph::Graph(const OpRegistry& registry, std::shared_ptr<FunctionLibrary> functions)
     : registry_(&registry), functions_(std::move(functions)) {}
@@ -71,18 +70,17 @@ absl::StatusOr<Node*> Graph::AddNode(NodeSpec spec) {
   std::vector<DataType> input_types;
   for (const Output& input : spec.inputs) {
     if (!input.valid() || input.index < 0 || input.index >= input.node->num_outputs()) {
-      return errors::InvalidArgument(context, ": input ", input_types.size(),
-                                     input.valid() ? absl::StrCat(" is output ", input.index,
-                                                                  " of node '",
-                                                                  input.node->name(), "', which has ",
-                                                                  input.node->num_outputs())
-                                                   : " is not an output of any node");
+      return errors::InvalidArgument(
+          context, ": input ", input_types.size(),
+          input.valid() ? absl::StrCat(" is output ", input.index, " of node '", input.node->name(),
+                                       "', which has ", input.node->num_outputs())
+                        : " is not an output of any node");
     }
     input_types.push_back(input.dtype());
   }
   ResolvedNode resolved;
-  const absl::Status status = ResolveNode(**op, std::move(spec.attrs), input_types,
-                                          spec.first_missing_input, &resolved);
+  const absl::Status status =
+      ResolveNode(**op, std::move(spec.attrs), input_types, spec.first_missing_input, &resolved);
   if (!status.ok()) return WithContext(status, context);
 
   auto node = std::make_unique<Node>();
@@ -140,9 +138,8 @@ void Graph::Disconnect(Node* node, int i) {
   // From the back: nodes go in the opposite order of their coming when an import is undone, and the
   // edge is then the last one.
   auto& consumers = source.node->consumers_;
-  const auto edge = std::find_if(consumers.rbegin(), consumers.rend(), [&](const Consumer& c) {
-    return c.node == node && c.input == i;
-  });
+  const auto edge = std::find_if(consumers.rbegin(), consumers.rend(),
+                                 [&](const Consumer& c) { return c.node == node && c.input == i; });
   consumers.erase(std::next(edge).base());
   source = Output();
 }
@@ -160,8 +157,8 @@ absl::Status Graph::SetInput(Node* node, int i, Output source) {
 }
 
 void Graph::AddControlEdge(Node* from, Node* to) {
-  // The shorter list of the two is searched: a barrier has many inputs, a variable many consumers, but
-  // hardly ever is the edge between two such nodes.
+  // The shorter list of the two is searched: a barrier has many inputs, a variable many consumers,
+  // but hardly ever is the edge between two such nodes.
   if (to->control_inputs_.size() <= from->consumers_.size()) {
     if (absl::c_linear_search(to->control_inputs_, from)) return;
   } else if (absl::c_any_of(from->consumers_, [&](const Consumer& c) {
@@ -178,9 +175,8 @@ void Graph::RemoveControlEdge(Node* from, Node* to) {
   if (control == to->control_inputs_.end()) return;
   to->control_inputs_.erase(control);
   auto& consumers = from->consumers_;
-  consumers.erase(absl::c_find_if(consumers, [&](const Consumer& c) {
-    return c.node == to && c.input == Consumer::kControl;
-  }));
+  consumers.erase(absl::c_find_if(
+      consumers, [&](const Consumer& c) { return c.node == to && c.input == Consumer::kControl; }));
 }
 
 absl::Status Graph::ReplaceOutput(Output from, Output to) {
@@ -309,7 +305,9 @@ absl::StatusOr<std::vector<Node*>> Graph::TopologicalOrder() const {
   std::vector<Node*> path;
   while (!absl::c_linear_search(path, at)) {
     path.push_back(at);
-    const auto waits = [&](const Node* node) { return pending[static_cast<size_t>(node->id())] > 0; };
+    const auto waits = [&](const Node* node) {
+      return pending[static_cast<size_t>(node->id())] > 0;
+    };
     Node* previous = nullptr;
     for (const Output& input : at->inputs_) {
       if (input.valid() && waits(input.node) && !IsBackEdge(*input.node, *at)) {
@@ -329,9 +327,9 @@ absl::StatusOr<std::vector<Node*>> Graph::TopologicalOrder() const {
   constexpr size_t kShown = 8;
   const size_t length = names.size();
   if (length > kShown) names.resize(kShown);
-  return errors::InvalidArgument("the graph has a cycle of ", length, " nodes: ",
-                                 absl::StrJoin(names, " -> "), length > kShown ? " -> …" : "",
-                                 " -> ", names.front());
+  return errors::InvalidArgument("the graph has a cycle of ", length,
+                                 " nodes: ", absl::StrJoin(names, " -> "),
+                                 length > kShown ? " -> …" : "", " -> ", names.front());
 }
 
 Graph Graph::Clone() const {

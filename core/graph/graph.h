@@ -1,11 +1,11 @@
 // Graph: nodes, and the edges between them.
 //
 // A node is one use of an op. A data edge leads from an output of one node to an input of another;
-// a control edge says that one node runs after another. Nodes are checked against their op when they
-// are added, so a Graph that exists is well formed: attributes are complete and of the right kind,
-// inputs have the right number and types, names are unique, and what shape inference can tell is
-// known. Only cycles are looked for later (TopologicalOrder), because the loops of TensorFlow 1 may
-// be closed through NextIteration.
+// a control edge says that one node runs after another. Nodes are checked against their op when
+// they are added, so a Graph that exists is well formed: attributes are complete and of the right
+// kind, inputs have the right number and types, names are unique, and what shape inference can tell
+// is known. Only cycles are looked for later (TopologicalOrder), because the loops of TensorFlow 1
+// may be closed through NextIteration.
 //
 // Threads: as a container: one thread writes, or many read.
 // Lifetime: a Graph owns its nodes; pointers to them end with the graph or with RemoveNode.
@@ -118,8 +118,8 @@ class Node {
   std::string device_;
 };
 
-// What a new node shall be. Type and number attributes that the inputs imply may be left out, and so
-// may attributes with a default.
+// What a new node shall be. Type and number attributes that the inputs imply may be left out, and
+// so may attributes with a default.
 struct NodeSpec {
   std::string name;  // Exactly this; see Graph::UniqueName.
   std::string op;
@@ -146,8 +146,8 @@ class Graph {
   absl::StatusOr<Node*> AddNode(NodeSpec spec);
   // Removes the node and all edges into it. REQUIRES: nobody consumes its outputs.
   void RemoveNode(Node* node);
-  // Removes a set of nodes and all edges into them, cycles among them included. REQUIRES: nobody outside
-  // the set consumes their outputs.
+  // Removes a set of nodes and all edges into them, cycles among them included. REQUIRES: nobody
+  // outside the set consumes their outputs.
   void RemoveNodes(absl::Span<Node* const> nodes);
 
   // Replaces input `i`, or connects one that was left out. InvalidArgument when the types differ.

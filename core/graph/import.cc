@@ -173,7 +173,8 @@ absl::Status Importer::AddFunctions() {
     for (const tensorflow::NodeDef& body_node : function.node_def()) {
       if (!options_.internal_ops && IsInternalOp(body_node.op())) {
         return errors::InvalidArgument("function '", name, "': node '", body_node.name(), "': op ",
-                                       body_node.op(), " is made by the runtime only; a graph "
+                                       body_node.op(),
+                                       " is made by the runtime only; a graph "
                                        "from outside cannot hold it");
       }
     }
@@ -392,7 +393,8 @@ absl::Status Importer::AddOne(int i) {
   NodeSpec spec;
   spec.name = PrefixedName(message.name());
   if (!options_.internal_ops && IsInternalOp(message.op())) {
-    return errors::InvalidArgument("op ", message.op(), " is made by the runtime only; a graph from "
+    return errors::InvalidArgument("op ", message.op(),
+                                   " is made by the runtime only; a graph from "
                                    "outside cannot hold it");
   }
   spec.op = message.op();

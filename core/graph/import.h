@@ -57,8 +57,9 @@ struct ImportOptions {
   // The ops as the writer of the graph knew them (MetaGraphDef's stripped op list). An attribute
   // that the op here does not know is then dropped if it has the default that the writer knew.
   const tensorflow::OpList* producer_ops = nullptr;
-  // Ops that only the runtime makes (_Arg, _Retval, _Tandem…) are taken: for graphs of our own process.
-  // They are refused otherwise, since they are not written for what strangers put into them.
+  // Ops that only the runtime makes (_Arg, _Retval, _Tandem…) are taken: for graphs of our own
+  // process. They are refused otherwise, since they are not written for what strangers put into
+  // them.
   bool internal_ops = false;
   // For all tensors of the message together.
   size_t max_tensor_bytes = size_t{8} << 30;

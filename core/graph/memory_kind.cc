@@ -36,8 +36,7 @@ bool IsHostOutput(const Node& node, int i) {
 }
 
 bool IsHostInput(const Node& node, int i) {
-  return IsHostType(node.input_dtype(i)) ||
-         IsHostArg(node, node.op().inputs, i);
+  return IsHostType(node.input_dtype(i)) || IsHostArg(node, node.op().inputs, i);
 }
 
 }  // namespace tandem

@@ -13,9 +13,8 @@ bool IsVariadic(const ArgDef& arg) {
 }
 
 std::string TypeNames(absl::Span<const DataType> types) {
-  return absl::StrJoin(types, ", ", [](std::string* out, DataType type) {
-    out->append(DataTypeName(type));
-  });
+  return absl::StrJoin(types, ", ",
+                       [](std::string* out, DataType type) { out->append(DataTypeName(type)); });
 }
 
 // An attribute given as "empty list" takes the declared kind.
@@ -172,8 +171,7 @@ absl::StatusOr<std::vector<DataType>> ArgTypes(const std::vector<ArgDef>& args,
       return errors::InvalidArgument("argument '", arg.name, "' is repeated ", count,
                                      " times; at most ", kMaxArgs, " are possible");
     }
-    DataType type =
-        arg.type_attr.empty() ? arg.type : *attrs.at(arg.type_attr).Get<DataType>();
+    DataType type = arg.type_attr.empty() ? arg.type : *attrs.at(arg.type_attr).Get<DataType>();
     if (arg.is_ref) type = MakeReference(type);
     types.insert(types.end(), static_cast<size_t>(std::max<int64_t>(count, 0)), type);
   }
@@ -208,14 +206,13 @@ absl::Status ResolveNode(const OpDef& op, AttrMap attrs, absl::Span<const DataTy
   TANDEM_ASSIGN_OR_RETURN(resolved->output_types, ArgTypes(op.outputs, attrs));
   const size_t wanted = resolved->input_types.size();
   if (input_types.size() > wanted || (first_missing < 0 && input_types.size() < wanted)) {
-    return errors::InvalidArgument("has ", input_types.size(), " inputs; ", wanted,
-                                   " are wanted (", TypeNames(resolved->input_types), ")");
+    return errors::InvalidArgument("has ", input_types.size(), " inputs; ", wanted, " are wanted (",
+                                   TypeNames(resolved->input_types), ")");
   }
   for (size_t i = 0; i < input_types.size(); ++i) {
     if (!TypesFit(input_types[i], resolved->input_types[i])) {
-      return errors::InvalidArgument("input ", i, " is ", DataTypeName(input_types[i]),
-                                     "; ", DataTypeName(resolved->input_types[i]),
-                                     " is wanted");
+      return errors::InvalidArgument("input ", i, " is ", DataTypeName(input_types[i]), "; ",
+                                     DataTypeName(resolved->input_types[i]), " is wanted");
     }
   }
   resolved->attrs = std::move(attrs);

@@ -19,8 +19,8 @@ struct ResolvedNode {
   std::vector<DataType> output_types;
 };
 
-// `input_types` are the types of the sources, with reference flags; those from `first_missing` on are
-// not there yet (-1: all are). InvalidArgument says which attribute or input does not fit.
+// `input_types` are the types of the sources, with reference flags; those from `first_missing` on
+// are not there yet (-1: all are). InvalidArgument says which attribute or input does not fit.
 absl::Status ResolveNode(const OpDef& op, AttrMap attrs, absl::Span<const DataType> input_types,
                          int first_missing, ResolvedNode* resolved);
 

@@ -41,7 +41,8 @@ class CancellationManager {
   // who hold a lock that the callback takes.
   bool TryDeregister(Token token);
 
-  // Cancels with a reason (not OK). Only the first call counts; it returns after all callbacks have.
+  // Cancels with a reason (not OK). Only the first call counts; it returns after all callbacks
+  // have.
   void Cancel(absl::Status reason);
   // Costs a load: executors ask before every node.
   bool IsCancelled() const { return cancelled_.load(std::memory_order_acquire); }

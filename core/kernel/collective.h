@@ -15,8 +15,8 @@ namespace tandem {
 
 enum class Reduction { kSum, kMean, kMin, kMax, kProduct };
 
-// One member's part in one operation. Members of an operation are matched by (group, instance, step),
-// never by the order in which they arrive.
+// One member's part in one operation. Members of an operation are matched by (group, instance,
+// step), never by the order in which they arrive.
 struct CollectiveRequest {
   std::string group;
   int group_size = 1;
@@ -34,12 +34,13 @@ class CollectiveRuntime {
 
   virtual ~CollectiveRuntime() = default;
 
-  // Reduces each of `values` (host memory) over all members; all get the same results. Values are added
-  // along one fixed binary tree over the ranks, so that the bits do not depend on who came when. `done`
-  // runs once, outside locks.
+  // Reduces each of `values` (host memory) over all members; all get the same results. Values are
+  // added along one fixed binary tree over the ranks, so that the bits do not depend on who came
+  // when. `done` runs once, outside locks.
   //
-  // InvalidArgument at every member: types, shapes or numbers of values differ between members (both
-  // sides are named), or a rank came twice. The cancellation's reason when the step is cancelled.
+  // InvalidArgument at every member: types, shapes or numbers of values differ between members
+  // (both sides are named), or a rank came twice. The cancellation's reason when the step is
+  // cancelled.
   virtual void AllReduce(const CollectiveRequest& request, std::vector<Tensor> values,
                          CancellationManager* cancellation, Done done) = 0;
 };

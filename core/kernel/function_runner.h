@@ -27,14 +27,15 @@ class FunctionRunner {
 
   virtual ~FunctionRunner() = default;
 
-  // Compiles the function for the device of `c`, or finds it compiled already. Cheap the second time;
-  // kernels keep what it returns. With `host_results` the results lie in host memory, whatever the
-  // device (a loop looks at its condition). NotFound: the library has no such function.
+  // Compiles the function for the device of `c`, or finds it compiled already. Cheap the second
+  // time; kernels keep what it returns. With `host_results` the results lie in host memory,
+  // whatever the device (a loop looks at its condition). NotFound: the library has no such
+  // function.
   virtual absl::StatusOr<std::shared_ptr<FunctionHandle>> Instantiate(
       const FunctionRef& function, const KernelContext& c, bool host_results = false) = 0;
 
-  // Runs the function as part of the step of `c`. Returns without waiting; `done` runs once with the
-  // results, outside locks. Cancelling the step ends it.
+  // Runs the function as part of the step of `c`. Returns without waiting; `done` runs once with
+  // the results, outside locks. Cancelling the step ends it.
   virtual void Run(const std::shared_ptr<FunctionHandle>& handle, const KernelContext& c,
                    std::vector<Tensor> args, Done done) = 0;
 };

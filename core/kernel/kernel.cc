@@ -13,9 +13,8 @@ Allocator* KernelContext::OutputAllocator(int i) const {
 
 absl::StatusOr<Tensor*> KernelContext::AllocateOutput(int i, Shape shape) {
   Slot& slot = params_.outputs[i];
-  TANDEM_ASSIGN_OR_RETURN(
-      slot.value, Tensor::Create(RemoveReference(output_dtype(i)), std::move(shape),
-                                 OutputAllocator(i)));
+  TANDEM_ASSIGN_OR_RETURN(slot.value, Tensor::Create(RemoveReference(output_dtype(i)),
+                                                     std::move(shape), OutputAllocator(i)));
   slot.state = Slot::State::kValue;
   return &slot.value;
 }

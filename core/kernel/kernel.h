@@ -1,7 +1,7 @@
 // What a kernel is, and what it meets when it is made and when it runs.
 //
-// A kernel is made once for a node (KernelInit) and runs many times, also at the same time in several
-// steps: what it keeps must not change while it runs, or be guarded by a lock.
+// A kernel is made once for a node (KernelInit) and runs many times, also at the same time in
+// several steps: what it keeps must not change while it runs, or be guarded by a lock.
 //
 //   class ReluKernel : public Kernel {
 //    public:
@@ -151,22 +151,20 @@ class KernelContext {
   // Only for Merge and its kin, whose inputs may be missing or dead.
   Slot& input_slot(int i) const { return *params_.inputs[static_cast<size_t>(i)]; }
   // Input `i`, which the op declares as a reference.
-  Variable& reference(int i) const {
-    return *params_.inputs[static_cast<size_t>(i)]->reference;
-  }
-  // Takes the value of input `i` out of the plan when nobody else will read it, so that its buffer may
-  // be overwritten if it has no other owner; else shares it.
+  Variable& reference(int i) const { return *params_.inputs[static_cast<size_t>(i)]->reference; }
+  // Takes the value of input `i` out of the plan when nobody else will read it, so that its buffer
+  // may be overwritten if it has no other owner; else shares it.
   Tensor TakeInput(int i) {
     Slot& slot = input_slot(i);
     return slot.uses.load(std::memory_order_acquire) == 1 ? std::move(slot.value) : slot.value;
   }
 
-  // Output `i` in fresh memory of the device (of the host, for a host-memory argument), with undefined
-  // contents. The pointer is valid until the kernel is done.
+  // Output `i` in fresh memory of the device (of the host, for a host-memory argument), with
+  // undefined contents. The pointer is valid until the kernel is done.
   absl::StatusOr<Tensor*> AllocateOutput(int i, Shape shape);
-  // Output `i` in the memory of the first of `candidates` that nobody else will read and that has the
-  // same element size and number of elements; else in fresh memory. A taken input may still be read
-  // through the output's own memory only.
+  // Output `i` in the memory of the first of `candidates` that nobody else will read and that has
+  // the same element size and number of elements; else in fresh memory. A taken input may still be
+  // read through the output's own memory only.
   absl::StatusOr<Tensor*> ForwardOrAllocate(std::initializer_list<int> candidates, int i,
                                             Shape shape);
   void SetOutput(int i, Tensor value) {

@@ -79,8 +79,7 @@ class Variable : public Resource {
   absl::StatusOr<Tensor> Read(absl::string_view name) {
     MutexLock lock(mu_);
     if (!value_.is_valid()) {
-      return errors::FailedPrecondition("variable '", name,
-                                        "' is read before it is initialized");
+      return errors::FailedPrecondition("variable '", name, "' is read before it is initialized");
     }
     return value();
   }

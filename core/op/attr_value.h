@@ -64,19 +64,19 @@ class AttrValue {
   };
 
   AttrValue() = default;
-  AttrValue(std::string value) : value_(std::move(value)) {}             // NOLINT: all of these
-  AttrValue(absl::string_view value) : value_(std::string(value)) {}     // NOLINT  convert on
-  AttrValue(const char* value) : value_(std::string(value)) {}           // NOLINT  purpose, so
-  AttrValue(int value) : value_(static_cast<int64_t>(value)) {}          // NOLINT  that
-  AttrValue(int64_t value) : value_(value) {}                            // NOLINT  {{"N", 2}}
-  AttrValue(float value) : value_(value) {}                              // NOLINT  works.
-  AttrValue(double value) : value_(static_cast<float>(value)) {}         // NOLINT
-  AttrValue(bool value) : value_(value) {}                               // NOLINT
-  AttrValue(DataType value) : value_(value) {}                           // NOLINT
-  AttrValue(PartialShape value) : value_(std::move(value)) {}            // NOLINT
-  AttrValue(const Shape& value) : value_(PartialShape(value)) {}         // NOLINT
-  AttrValue(Tensor value) : value_(std::move(value)) {}                  // NOLINT
-  AttrValue(FunctionRef value) : value_(std::move(value)) {}             // NOLINT
+  AttrValue(std::string value) : value_(std::move(value)) {}                // NOLINT: all of these
+  AttrValue(absl::string_view value) : value_(std::string(value)) {}        // NOLINT  convert on
+  AttrValue(const char* value) : value_(std::string(value)) {}              // NOLINT  purpose, so
+  AttrValue(int value) : value_(static_cast<int64_t>(value)) {}             // NOLINT  that
+  AttrValue(int64_t value) : value_(value) {}                               // NOLINT  {{"N", 2}}
+  AttrValue(float value) : value_(value) {}                                 // NOLINT  works.
+  AttrValue(double value) : value_(static_cast<float>(value)) {}            // NOLINT
+  AttrValue(bool value) : value_(value) {}                                  // NOLINT
+  AttrValue(DataType value) : value_(value) {}                              // NOLINT
+  AttrValue(PartialShape value) : value_(std::move(value)) {}               // NOLINT
+  AttrValue(const Shape& value) : value_(PartialShape(value)) {}            // NOLINT
+  AttrValue(Tensor value) : value_(std::move(value)) {}                     // NOLINT
+  AttrValue(FunctionRef value) : value_(std::move(value)) {}                // NOLINT
   AttrValue(std::vector<std::string> value) : value_(std::move(value)) {}   // NOLINT
   AttrValue(std::vector<int64_t> value) : value_(std::move(value)) {}       // NOLINT
   AttrValue(std::vector<float> value) : value_(std::move(value)) {}         // NOLINT

@@ -24,10 +24,11 @@ Output GradientContext::OutputGradient(int i) {
   const Gradient& gradient = RawOutputGradient(i);
   if (!gradient.exists()) return Call("ZerosLike", {output(i)});
   if (!gradient.is_sparse()) return gradient.values;
-  const Output rows = Call("StridedSlice", {gradient.dense_shape, Constant(Tensor::Vector<int32_t>({0})),
-                                            Constant(Tensor::Vector<int32_t>({1})),
-                                            Constant(Tensor::Vector<int32_t>({1}))},
-                           {{"shrink_axis_mask", 1}});
+  const Output rows =
+      Call("StridedSlice",
+           {gradient.dense_shape, Constant(Tensor::Vector<int32_t>({0})),
+            Constant(Tensor::Vector<int32_t>({1})), Constant(Tensor::Vector<int32_t>({1}))},
+           {{"shrink_axis_mask", 1}});
   return Call("UnsortedSegmentSum", {gradient.values, gradient.indices, rows});
 }
 

@@ -11,8 +11,8 @@
 //   }
 //
 // Ops are called by name, since the typed wrappers are generated from the registry that holds these
-// functions. Calls are checked when they are made; after the first error all return invalid outputs,
-// and the error reaches the caller of AddGradients.
+// functions. Calls are checked when they are made; after the first error all return invalid
+// outputs, and the error reaches the caller of AddGradients.
 #ifndef TANDEM_CORE_OP_GRADIENT_CONTEXT_H_
 #define TANDEM_CORE_OP_GRADIENT_CONTEXT_H_
 
@@ -36,8 +36,8 @@ struct Gradient {
   bool exists() const { return values.valid(); }
   bool is_sparse() const { return indices.valid(); }
 
-  // Dense: the gradient. Sparse: rows; row i of `values` belongs to row indices[i] of the whole, and
-  // rows with equal indices add up.
+  // Dense: the gradient. Sparse: rows; row i of `values` belongs to row indices[i] of the whole,
+  // and rows with equal indices add up.
   Output values;
   Output indices;      // Vector of int32 or int64.
   Output dense_shape;  // Vector of the same type: the shape of the whole.
@@ -72,15 +72,14 @@ class GradientContext {
   // A new node, on the forward node's device. The output is number 0; see CallAll for the others.
   Output Call(absl::string_view op, std::vector<Output> inputs, AttrMap attrs = {});
   // All outputs.
-  std::vector<Output> CallAll(absl::string_view op, std::vector<Output> inputs,
-                              AttrMap attrs = {});
+  std::vector<Output> CallAll(absl::string_view op, std::vector<Output> inputs, AttrMap attrs = {});
   Output Constant(Tensor value);
   // A scalar constant of a numeric type.
   Output Scalar(DataType dtype, double value);
   // The conjugate for complex types, the value itself for others.
   Output Conjugate(Output value);
-  // Sums `gradient` over the dimensions in which input `i` was broadcast against input `j`, so that it
-  // has the shape of input `i`.
+  // Sums `gradient` over the dimensions in which input `i` was broadcast against input `j`, so that
+  // it has the shape of input `i`.
   Output ReduceToInput(Output gradient, int i, int j);
 
   // Inputs that get none have no gradient.

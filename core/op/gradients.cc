@@ -50,8 +50,9 @@ class Builder {
 
 Output Densify(Builder& builder, const Gradient& sparse) {
   const auto index = [&](int32_t i) { return builder.Constant(Tensor::Vector<int32_t>({i})); };
-  const Output rows = builder.Call("StridedSlice", {sparse.dense_shape, index(0), index(1), index(1)},
-                                   {{"shrink_axis_mask", 1}});
+  const Output rows =
+      builder.Call("StridedSlice", {sparse.dense_shape, index(0), index(1), index(1)},
+                   {{"shrink_axis_mask", 1}});
   return builder.Call("UnsortedSegmentSum", {sparse.values, sparse.indices, rows});
 }
 
@@ -62,8 +63,8 @@ class Differentiator {
   absl::StatusOr<std::vector<Gradient>> Run(const std::vector<Output>& ys,
                                             const std::vector<Output>& xs) {
     if (!options_.output_gradients.empty() && options_.output_gradients.size() != ys.size()) {
-      return errors::InvalidArgument(options_.output_gradients.size(),
-                                     " gradients were given for ", ys.size(), " outputs");
+      return errors::InvalidArgument(options_.output_gradients.size(), " gradients were given for ",
+                                     ys.size(), " outputs");
     }
     for (const auto* outputs : {&ys, &xs, &options_.output_gradients, &options_.stop_at}) {
       for (const Output& output : *outputs) {
@@ -167,9 +168,8 @@ class Differentiator {
     std::vector<Gradient>& parts = found->second;
     if (parts.size() > 1) {
       TANDEM_ASSIGN_OR_RETURN(
-          Gradient sum,
-          SumGradients(graph_, parts, absl::StrCat("gradients/", output.node->name()),
-                       output.node->requested_device()));
+          Gradient sum, SumGradients(graph_, parts, absl::StrCat("gradients/", output.node->name()),
+                                     output.node->requested_device()));
       parts = {sum};
     }
     return parts[0];

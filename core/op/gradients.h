@@ -17,8 +17,8 @@ struct GradientOptions {
   std::vector<Output> stop_at;
 };
 
-// Adds nodes to `graph` that compute the gradients of the sum of `ys` with respect to each of `xs`. The
-// new nodes are named "gradients/<forward node>/…" and run on the forward node's device.
+// Adds nodes to `graph` that compute the gradients of the sum of `ys` with respect to each of `xs`.
+// The new nodes are named "gradients/<forward node>/…" and run on the forward node's device.
 //
 // An x may be any output of the graph; the handle of a variable stands for its value. Where no path
 // leads from it to a y, or only through ops registered as not differentiable, its Gradient does not
@@ -30,8 +30,8 @@ absl::StatusOr<std::vector<Gradient>> AddGradients(Graph* graph, const std::vect
                                                    const std::vector<Output>& xs,
                                                    const GradientOptions& options = {});
 
-// The sum of gradients of one value: dense ones are added, sparse ones are put one after the other, and
-// where both meet the sparse ones become dense. Nodes are added under the name `scope`.
+// The sum of gradients of one value: dense ones are added, sparse ones are put one after the other,
+// and where both meet the sparse ones become dense. Nodes are added under the name `scope`.
 absl::StatusOr<Gradient> SumGradients(Graph* graph, const std::vector<Gradient>& gradients,
                                       const std::string& scope, const std::string& device);
 

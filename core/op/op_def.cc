@@ -99,9 +99,9 @@ absl::StatusOr<AttrValue> ParseDefault(AttrKind kind, absl::string_view text) {
     std::vector<DataType> types;
     std::vector<PartialShape> shapes;
     for (const std::string& piece : pieces) {
-      const AttrKind element = static_cast<AttrKind>(static_cast<int>(kind) -
-                                                     static_cast<int>(AttrKind::kStringList) +
-                                                     static_cast<int>(AttrKind::kString));
+      const AttrKind element =
+          static_cast<AttrKind>(static_cast<int>(kind) - static_cast<int>(AttrKind::kStringList) +
+                                static_cast<int>(AttrKind::kString));
       TANDEM_ASSIGN_OR_RETURN(const AttrValue value, ParseDefault(element, piece));
       if (const auto* v = value.Get<std::string>()) strings.push_back(*v);
       if (const auto* v = value.Get<int64_t>()) ints.push_back(*v);
@@ -223,12 +223,11 @@ std::string ArgsText(const std::vector<ArgDef>& args) {
 std::string AttrText(const AttrDef& attr) {
   std::string text = absl::StrCat(attr.name, ":", AttrKindName(attr.kind));
   if (!attr.allowed_types.empty()) {
-    absl::StrAppend(&text, "{",
-                    absl::StrJoin(attr.allowed_types, ",",
-                                  [](std::string* out, DataType type) {
-                                    out->append(DataTypeName(type));
-                                  }),
-                    "}");
+    absl::StrAppend(
+        &text, "{",
+        absl::StrJoin(attr.allowed_types, ",",
+                      [](std::string* out, DataType type) { out->append(DataTypeName(type)); }),
+        "}");
   }
   if (!attr.allowed_strings.empty()) {
     absl::StrAppend(&text, "{", absl::StrJoin(attr.allowed_strings, ","), "}");
@@ -253,13 +252,11 @@ bool OpDef::MayBeMerged() const {
 }
 
 std::string OpDef::DebugString() const {
-  return absl::StrCat(name, "(", ArgsText(inputs), ") -> (", ArgsText(outputs), ")",
-                      attrs.empty() ? "" : "  ",
-                      absl::StrJoin(attrs, "; ",
-                                    [](std::string* out, const AttrDef& attr) {
-                                      out->append(AttrText(attr));
-                                    }),
-                      is_stateful ? "  stateful" : "");
+  return absl::StrCat(
+      name, "(", ArgsText(inputs), ") -> (", ArgsText(outputs), ")", attrs.empty() ? "" : "  ",
+      absl::StrJoin(attrs, "; ",
+                    [](std::string* out, const AttrDef& attr) { out->append(AttrText(attr)); }),
+      is_stateful ? "  stateful" : "");
 }
 
 absl::StatusOr<std::vector<AttrDef>> ParseAttrs(absl::string_view text) {

@@ -38,12 +38,11 @@ void EndProgram(const absl::Status& status) {
 std::string KernelText(const KernelDef& kernel) {
   std::string text = kernel.device;
   for (const auto& [attr, types] : kernel.types) {
-    absl::StrAppend(&text, " ", attr, " in {",
-                    absl::StrJoin(types, ",",
-                                  [](std::string* out, DataType type) {
-                                    out->append(DataTypeName(type));
-                                  }),
-                    "}");
+    absl::StrAppend(
+        &text, " ", attr, " in {",
+        absl::StrJoin(types, ",",
+                      [](std::string* out, DataType type) { out->append(DataTypeName(type)); }),
+        "}");
   }
   return text;
 }

@@ -49,8 +49,8 @@ class OpRegistry {
       ABSL_GUARDED_BY(mu_);
 };
 
-// The names in `candidates` closest to `name` (by edit distance), at most `limit`, best first; those
-// too far away to be a slip of the pen are left out.
+// The names in `candidates` closest to `name` (by edit distance), at most `limit`, best first;
+// those too far away to be a slip of the pen are left out.
 std::vector<std::string> NearNames(absl::string_view name,
                                    const std::vector<std::string>& candidates, int limit = 3);
 // ". Did you mean 'x' or 'y'?", or nothing.
@@ -69,13 +69,14 @@ struct KernelRegistration {
 #define TANDEM_REGISTRATION_NAME_IMPL_(prefix, line) prefix##line
 
 // Registers an op: TANDEM_OP("Neg").Inputs("x:T")… ;
-#define TANDEM_OP(name)                                                                      \
-  [[maybe_unused]] static const ::tandem::OpRegistration TANDEM_REGISTRATION_NAME_(          \
+#define TANDEM_OP(name)                                                             \
+  [[maybe_unused]] static const ::tandem::OpRegistration TANDEM_REGISTRATION_NAME_( \
       op_registration_, __COUNTER__) = ::tandem::OpDefBuilder(name)
 
-// Registers a kernel of an op that another file registers: TANDEM_KERNEL("Neg", KernelDef{kCuda, …});
-#define TANDEM_KERNEL(op, ...)                                                               \
-  [[maybe_unused]] static const ::tandem::KernelRegistration TANDEM_REGISTRATION_NAME_(      \
+// Registers a kernel of an op that another file registers: TANDEM_KERNEL("Neg", KernelDef{kCuda,
+// …});
+#define TANDEM_KERNEL(op, ...)                                                          \
+  [[maybe_unused]] static const ::tandem::KernelRegistration TANDEM_REGISTRATION_NAME_( \
       kernel_registration_, __COUNTER__)(op, __VA_ARGS__)
 
 #endif  // TANDEM_CORE_OP_REGISTRY_H_

@@ -101,12 +101,12 @@ class ShapeContext {
 };
 
 // Shape functions that many ops share.
-absl::Status UnknownShape(ShapeContext& c);           // Nothing is known of any output.
-absl::Status NoOutputs(ShapeContext& c);              // There are none.
-absl::Status ScalarShape(ShapeContext& c);            // All outputs are scalars.
-absl::Status UnchangedShape(ShapeContext& c);         // All outputs are shaped like input 0.
-absl::Status MergedShape(ShapeContext& c);            // All inputs and outputs have one shape.
-absl::Status BroadcastShape(ShapeContext& c);         // Inputs 0 and 1 broadcast to output 0.
+absl::Status UnknownShape(ShapeContext& c);    // Nothing is known of any output.
+absl::Status NoOutputs(ShapeContext& c);       // There are none.
+absl::Status ScalarShape(ShapeContext& c);     // All outputs are scalars.
+absl::Status UnchangedShape(ShapeContext& c);  // All outputs are shaped like input 0.
+absl::Status MergedShape(ShapeContext& c);     // All inputs and outputs have one shape.
+absl::Status BroadcastShape(ShapeContext& c);  // Inputs 0 and 1 broadcast to output 0.
 
 // The shape to which `a` and `b` broadcast (NumPy's rule). InvalidArgument when they do not.
 absl::StatusOr<PartialShape> BroadcastShapes(const PartialShape& a, const PartialShape& b);

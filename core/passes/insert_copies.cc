@@ -59,8 +59,8 @@ class Inserter {
 
   // One copy for all consumers in the same memory.
   absl::StatusOr<Output> CopyOf(Output source, const std::string& device, bool to_host) {
-    const auto key = std::make_pair(std::make_pair(source.node->id(), source.index),
-                                    to_host ? "" : device);
+    const auto key =
+        std::make_pair(std::make_pair(source.node->id(), source.index), to_host ? "" : device);
     const auto found = copies_.find(key);
     if (found != copies_.end()) return found->second;
     NodeSpec spec;
@@ -68,7 +68,7 @@ class Inserter {
     spec.op = "_TandemCopy";
     spec.inputs = {source};
     spec.attrs = {{"to_host", to_host}};
-    TANDEM_ASSIGN_OR_RETURN(Node* copy, graph_.AddNode(std::move(spec)));
+    TANDEM_ASSIGN_OR_RETURN(Node * copy, graph_.AddNode(std::move(spec)));
     copy->set_device(device);
     copies_.emplace(key, copy->output(0));
     return copy->output(0);

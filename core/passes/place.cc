@@ -67,12 +67,11 @@ class Placer {
   absl::Status Run() {
     for (const std::string& text : options_.devices) {
       TANDEM_ASSIGN_OR_RETURN(DeviceName name, DeviceName::Parse(text));
-      candidates_.push_back({name, text, text == options_.default_device ? -1
-                                                                          : RankOfType(*name.type)});
+      candidates_.push_back(
+          {name, text, text == options_.default_device ? -1 : RankOfType(*name.type)});
     }
-    absl::c_stable_sort(candidates_, [](const Candidate& a, const Candidate& b) {
-      return a.rank < b.rank;
-    });
+    absl::c_stable_sort(candidates_,
+                        [](const Candidate& a, const Candidate& b) { return a.rank < b.rank; });
     TANDEM_RETURN_IF_ERROR(JoinGroups());
     std::vector<std::vector<Node*>> members(static_cast<size_t>(graph_.id_limit()));
     for (Node* node : graph_.nodes()) {
@@ -90,7 +89,8 @@ class Placer {
       for (int i = 0; i < node->num_inputs(); ++i) {
         const DataType wanted = node->input_dtype(i);
         // Function calls may take handles of several devices; they look them up where they are.
-        if (IsReference(wanted) || (wanted == kResource && !RunsAnywhere(*node) && !IsCall(*node))) {
+        if (IsReference(wanted) ||
+            (wanted == kResource && !RunsAnywhere(*node) && !IsCall(*node))) {
           groups_.Join(node->id(), node->input(i).node->id());
         }
       }
@@ -124,8 +124,7 @@ class Placer {
       if (!merged.ok()) {
         return errors::InvalidArgument("node '", node->name(), "' shall run on '", requested,
                                        "', but it has to stay with '", wisher->name(),
-                                       "', which shall run on '", wisher->requested_device(),
-                                       "'");
+                                       "', which shall run on '", wisher->requested_device(), "'");
       }
       if (wisher == nullptr) wisher = node;
     }

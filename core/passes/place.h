@@ -1,9 +1,9 @@
 // Place: gives every node a device.
 //
 // A node runs where the user asked (a partial name is a pattern), where a kernel for it exists, and
-// with those it cannot be parted from: whoever holds a reference or a handle runs where the variable
-// lives, and the attribute _class ("loc:@name") asks for company too. Among the devices left, the
-// fastest type counts (GPU, CPU, SIM), then the lowest number.
+// with those it cannot be parted from: whoever holds a reference or a handle runs where the
+// variable lives, and the attribute _class ("loc:@name") asks for company too. Among the devices
+// left, the fastest type counts (GPU, CPU, SIM), then the lowest number.
 #ifndef TANDEM_CORE_PASSES_PLACE_H_
 #define TANDEM_CORE_PASSES_PLACE_H_
 
@@ -26,8 +26,9 @@ struct PlaceOptions {
   std::vector<std::string>* moved = nullptr;  // "node 'a': wished /device:GPU:0, placed on …"
 };
 
-// InvalidArgument: a wish that no device fulfils, wishes that contradict each other, or an op without
-// a kernel on the devices that are left. The message names the node, the wish and what there is.
+// InvalidArgument: a wish that no device fulfils, wishes that contradict each other, or an op
+// without a kernel on the devices that are left. The message names the node, the wish and what
+// there is.
 absl::Status Place(const PlaceOptions& options, Graph& graph);
 
 }  // namespace tandem

@@ -84,7 +84,7 @@ absl::Status PruneToSignature(const RunSignature& signature, const std::string& 
     spec.op = "_Arg";
     spec.attrs = {{"T", RemoveReference(feeds[i].dtype())}, {"index", static_cast<int64_t>(i)}};
     spec.device = host_device;
-    TANDEM_ASSIGN_OR_RETURN(Node* arg, graph.AddNode(std::move(spec)));
+    TANDEM_ASSIGN_OR_RETURN(Node * arg, graph.AddNode(std::move(spec)));
     args.push_back(arg);
     TANDEM_RETURN_IF_ERROR(WithContext(graph.ReplaceOutput(feeds[i], arg->output(0)), "feed"));
   }
@@ -97,7 +97,7 @@ absl::Status PruneToSignature(const RunSignature& signature, const std::string& 
     spec.inputs = {source};
     spec.attrs = {{"index", static_cast<int64_t>(i)}};
     spec.device = host_device;
-    TANDEM_ASSIGN_OR_RETURN(Node* retval, graph.AddNode(std::move(spec)));
+    TANDEM_ASSIGN_OR_RETURN(Node * retval, graph.AddNode(std::move(spec)));
     roots.push_back(retval);
   }
   // A fed node whose control edges others wait for need not run.

@@ -22,8 +22,8 @@ struct RunSignature {
 // `index`), and removes all nodes that neither a fetch nor a target depends on. The new nodes are
 // requested on `host_device`.
 //
-// NotFound: a name that is not in the graph (near ones are suggested). InvalidArgument: an output that
-// does not exist, or that is fed twice; nothing is asked for.
+// NotFound: a name that is not in the graph (near ones are suggested). InvalidArgument: an output
+// that does not exist, or that is fed twice; nothing is asked for.
 absl::Status PruneToSignature(const RunSignature& signature, const std::string& host_device,
                               Graph& graph);
 

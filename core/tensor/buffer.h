@@ -22,8 +22,8 @@ class Buffer : public RefCounted {
   // The buffer whose memory this one shows: itself, unless it is a view of another one. Two tensors
   // share memory exactly when their roots are equal.
   virtual const Buffer* root() const { return this; }
-  // Some memory has two addresses: one for threads of its device, and another, which faults, for all
-  // others (runtime/device/sim). `address`, into this buffer by either of them, as the calling
+  // Some memory has two addresses: one for threads of its device, and another, which faults, for
+  // all others (runtime/device/sim). `address`, into this buffer by either of them, as the calling
   // thread has to use it. Ordinary memory has one address. A view asks its root.
   virtual void* Localize(void* address) const { return address; }
 
@@ -64,9 +64,8 @@ class AllocatorCounters {
  public:
   void Add(size_t bytes) {
     allocations_.fetch_add(1, std::memory_order_relaxed);
-    const int64_t live =
-        live_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed) +
-        static_cast<int64_t>(bytes);
+    const int64_t live = live_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed) +
+                         static_cast<int64_t>(bytes);
     int64_t peak = peak_.load(std::memory_order_relaxed);
     while (live > peak && !peak_.compare_exchange_weak(peak, live, std::memory_order_relaxed)) {
     }

@@ -108,10 +108,10 @@ bool IsInteger(DataType type);  // Signed and unsigned, without bool and quantiz
 // The DataType of a C++ type: DataTypeOf<float>() is kFloat32.
 template <typename T>
 struct DataTypeOfTrait;
-#define TANDEM_MATCH_TYPE_(CppType, enumerator)                     \
-  template <>                                                       \
-  struct DataTypeOfTrait<CppType> {                                 \
-    static constexpr DataType kValue = DataType::enumerator;        \
+#define TANDEM_MATCH_TYPE_(CppType, enumerator)              \
+  template <>                                                \
+  struct DataTypeOfTrait<CppType> {                          \
+    static constexpr DataType kValue = DataType::enumerator; \
   };
 TANDEM_MATCH_TYPE_(float, kFloat32)
 TANDEM_MATCH_TYPE_(double, kFloat64)

@@ -24,13 +24,14 @@ struct Float16 {
   Float16() = default;
   explicit Float16(float value)
 #if defined(__F16C__)
-      : bits(static_cast<uint16_t>(_cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT))) {
-  }
+      : bits(static_cast<uint16_t>(_cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT))){}
 #else
       : bits(float16_internal::FloatToHalfBits(value)) {
   }
 #endif
-  explicit Float16(double value) : Float16(static_cast<float>(value)) {}
+        explicit Float16(double value)
+      : Float16(static_cast<float>(value)) {
+  }
   explicit Float16(int value) : Float16(static_cast<float>(value)) {}
 
   explicit operator float() const {
@@ -88,7 +89,9 @@ inline bool operator==(Float16 a, Float16 b) {
 inline bool operator==(Bfloat16 a, Bfloat16 b) {
   return static_cast<float>(a) == static_cast<float>(b);
 }
-inline bool operator<(Float16 a, Float16 b) { return static_cast<float>(a) < static_cast<float>(b); }
+inline bool operator<(Float16 a, Float16 b) {
+  return static_cast<float>(a) < static_cast<float>(b);
+}
 inline bool operator<(Bfloat16 a, Bfloat16 b) {
   return static_cast<float>(a) < static_cast<float>(b);
 }

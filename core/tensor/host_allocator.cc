@@ -121,8 +121,8 @@ class HostAllocatorImpl final : public Allocator {
     const uintptr_t data =
         (reinterpret_cast<uintptr_t>(block) + kExtra - 1) & ~(kBufferAlignment - 1);
     Counters().Add(bytes);
-    return RefPtr<Buffer>(new (reinterpret_cast<void*>(data - kHeaderBytes)) HostBuffer(
-        reinterpret_cast<void*>(data), bytes, block, size_class));
+    return RefPtr<Buffer>(new (reinterpret_cast<void*>(data - kHeaderBytes))
+                              HostBuffer(reinterpret_cast<void*>(data), bytes, block, size_class));
   }
 
   AllocatorStats stats() const override { return Counters().Get(); }

@@ -3,8 +3,8 @@
 #ifndef TANDEM_CORE_TENSOR_RESOURCE_HANDLE_H_
 #define TANDEM_CORE_TENSOR_RESOURCE_HANDLE_H_
 
-#include <cstdint>
 #include <atomic>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,8 +36,8 @@ class ResourceHandle {
     std::string container;
     std::string name;
     std::string type_name;
-    // TensorFlow's hash of the type, 0 if unknown. Means nothing here, but a TensorFlow process that
-    // gets its own handle back compares it.
+    // TensorFlow's hash of the type, 0 if unknown. Means nothing here, but a TensorFlow process
+    // that gets its own handle back compares it.
     uint64_t type_hash = 0;
     std::vector<std::pair<DataType, PartialShape>> dtypes_and_shapes;
     // Null when the handle came from another process: it is then looked up by its names.

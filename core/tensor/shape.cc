@@ -34,8 +34,8 @@ absl::Status Check(absl::Span<const int64_t> dims, bool allow_unknown) {
     if (size < 0) {
       return errors::InvalidArgument("shape ", Describe(dims), " holds the negative size ", size);
     }
-    // Sizes of 0 are left out: kernels multiply some of the sizes, so that the product of the others
-    // has to fit even if the shape is empty.
+    // Sizes of 0 are left out: kernels multiply some of the sizes, so that the product of the
+    // others has to fit even if the shape is empty.
     if (size == 0) continue;
     if (product > std::numeric_limits<int64_t>::max() / size) {
       overflow = true;

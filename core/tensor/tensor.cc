@@ -121,16 +121,15 @@ Tensor Tensor::Slice(int64_t begin, int64_t end) const {
   int64_t row = 1;
   for (int i = 1; i < shape.rank(); ++i) row *= shape.dim(i);
   shape.SetDim(0, end - begin);
-  char* data = static_cast<char*>(data_) +
-               static_cast<size_t>(begin * row) * DataTypeSize(dtype_);
+  char* data = static_cast<char*>(data_) + static_cast<size_t>(begin * row) * DataTypeSize(dtype_);
   return Tensor(dtype_, std::move(shape), buffer_, data);
 }
 
 absl::StatusOr<Tensor> Tensor::Reshaped(Shape shape) const {
   if (shape.num_elements() != num_elements()) {
-    return errors::InvalidArgument("a tensor of shape ", shape_.DebugString(), " (",
-                                   num_elements(), " elements) cannot take the shape ",
-                                   shape.DebugString(), " (", shape.num_elements(), " elements)");
+    return errors::InvalidArgument("a tensor of shape ", shape_.DebugString(), " (", num_elements(),
+                                   " elements) cannot take the shape ", shape.DebugString(), " (",
+                                   shape.num_elements(), " elements)");
   }
   return Tensor(dtype_, std::move(shape), buffer_, data_);
 }
@@ -159,8 +158,8 @@ std::string Tensor::DebugString(int max_values) const {
   if (!is_valid()) return "<no tensor>";
   std::string text = absl::StrCat(DataTypeName(dtype_), shape_.DebugString(), " =");
   switch (dtype_) {
-#define TANDEM_CASE_(T)      \
-  case DataTypeOf<T>():      \
+#define TANDEM_CASE_(T)                           \
+  case DataTypeOf<T>():                           \
     text += FormatElements<T>(*this, max_values); \
     break;
     TANDEM_CASE_(float)

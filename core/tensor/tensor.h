@@ -6,8 +6,8 @@
 // Threads: distinct Tensors may be used from distinct threads, also when they share a buffer, as
 // long as nobody writes to it.
 //
-// Layout: row-major, dense. A tensor made by Slice may begin at any multiple of its rows; all others
-// begin on a multiple of kBufferAlignment.
+// Layout: row-major, dense. A tensor made by Slice may begin at any multiple of its rows; all
+// others begin on a multiple of kBufferAlignment.
 #ifndef TANDEM_CORE_TENSOR_TENSOR_H_
 #define TANDEM_CORE_TENSOR_TENSOR_H_
 

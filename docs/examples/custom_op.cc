@@ -1,5 +1,5 @@
-// An op of one's own: signature, shape function, gradient and kernel in one place, used in a graph and
-// differentiated.
+// An op of one's own: signature, shape function, gradient and kernel in one place, used in a graph
+// and differentiated.
 #include <cstdio>
 #include <vector>
 
@@ -27,7 +27,7 @@ class CubeKernel : public Kernel {
  public:
   absl::Status Compute(KernelContext& c) override {
     const Tensor& x = c.input(0);
-    TANDEM_ASSIGN_OR_RETURN(Tensor* y, c.ForwardOrAllocate({0}, 0, x.shape()));
+    TANDEM_ASSIGN_OR_RETURN(Tensor * y, c.ForwardOrAllocate({0}, 0, x.shape()));
     const auto in = x.Elements<T>();
     const auto out = y->MutableElements<T>();
     for (size_t i = 0; i < in.size(); ++i) out[i] = in[i] * in[i] * in[i];
@@ -52,9 +52,9 @@ absl::Status Run() {
   TANDEM_ASSIGN_OR_RETURN(const std::vector<tandem::Gradient> gradients,
                           tandem::AddGradients(root.graph(), {y}, {x}));
   TANDEM_ASSIGN_OR_RETURN(const auto session, tandem::Session::Create(*root.graph()));
-  TANDEM_ASSIGN_OR_RETURN(const std::vector<Tensor> fetched,
-                          session->Run({{"x", Tensor::Vector<double>({1, 2, -3})}},
-                                       {"y", gradients[0].values.name()}));
+  TANDEM_ASSIGN_OR_RETURN(
+      const std::vector<Tensor> fetched,
+      session->Run({{"x", Tensor::Vector<double>({1, 2, -3})}}, {"y", gradients[0].values.name()}));
   std::printf("x³  %s\n3x² %s\n", fetched[0].DebugString().c_str(),
               fetched[1].DebugString().c_str());
   return absl::OkStatus();

@@ -37,8 +37,8 @@ absl::Status Run() {
   const Output w_value = root.WithOpName("w_value").Call("Identity", {read(w)});
   const Output b_value = root.WithOpName("b_value").Call("Identity", {read(b)});
   const Output predicted = root.Call("AddV2", {root.Call("Mul", {x, w_value}), b_value});
-  const Output loss = root.WithOpName("loss").Call(
-      "Mean", {root.Call("SquaredDifference", {predicted, y}), 0});
+  const Output loss =
+      root.WithOpName("loss").Call("Mean", {root.Call("SquaredDifference", {predicted, y}), 0});
   TANDEM_RETURN_IF_ERROR(root.status());
 
   TANDEM_ASSIGN_OR_RETURN(const std::vector<tandem::Gradient> gradients,

@@ -30,10 +30,9 @@ absl::Status Run(const std::string& folder, int epochs, int64_t steps) {
     return true;
   };
   TANDEM_RETURN_IF_ERROR(trainer.Fit(train, fit).status());
-  const auto test =
-      tandem::data::Mnist(folder, {.split = tandem::data::MnistSplit::kTest,
-                                   .label_type = tandem::kInt32})
-          .Batch(500);
+  const auto test = tandem::data::Mnist(folder, {.split = tandem::data::MnistSplit::kTest,
+                                                 .label_type = tandem::kInt32})
+                        .Batch(500);
   TANDEM_ASSIGN_OR_RETURN(const tandem::EpochResult result, trainer.Evaluate(test));
   std::printf("test accuracy %.4f\n", result.accuracy);
   return absl::OkStatus();

@@ -1,5 +1,5 @@
-// _TandemAllReduce: adds values over the replicas of a strategy. Made by strategies and passes only;
-// never part of an exported graph.
+// _TandemAllReduce: adds values over the replicas of a strategy. Made by strategies and passes
+// only; never part of an exported graph.
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,8 +27,8 @@ class AllReduceKernel final : public AsyncKernel {
     request_.group_size = static_cast<int>(init.Attr<int64_t>("group_size"));
     request_.rank = static_cast<int>(init.Attr<int64_t>("rank"));
     request_.instance = init.Attr<int64_t>("instance");
-    request_.reduction = init.Attr<std::string>("reduction") == "mean" ? Reduction::kMean
-                                                                       : Reduction::kSum;
+    request_.reduction =
+        init.Attr<std::string>("reduction") == "mean" ? Reduction::kMean : Reduction::kSum;
     request_.node = std::string(init.node_name());
     return absl::OkStatus();
   }
@@ -61,9 +61,9 @@ class AllReduceKernel final : public AsyncKernel {
   CollectiveRequest request_;
 };
 
-// y = sum over replicas of x: the gradient of the sum of all replicas' losses with respect to x is the sum
-// of all replicas' gradients with respect to y; the same holds for means. The instance of the backward
-// operation follows from that of the forward one, so that all members agree on it.
+// y = sum over replicas of x: the gradient of the sum of all replicas' losses with respect to x is
+// the sum of all replicas' gradients with respect to y; the same holds for means. The instance of
+// the backward operation follows from that of the forward one, so that all members agree on it.
 absl::Status AllReduceGradient(GradientContext& g) {
   // Instances of strategies are even (strategies/builder.h).
   AttrMap attrs = g.node().attrs();
@@ -82,8 +82,9 @@ absl::Status AllReduceGradient(GradientContext& g) {
 TANDEM_OP("_TandemAllReduce")
     .Inputs("values:T")
     .Outputs("reduced:T")
-    .Attrs("T:list(type)>=1; group:string; group_size:int>=1; rank:int>=0; instance:int; "
-           "reduction:string{sum,mean}=\"sum\"")
+    .Attrs(
+        "T:list(type)>=1; group:string; group_size:int>=1; rank:int>=0; instance:int; "
+        "reduction:string{sum,mean}=\"sum\"")
     .Stateful()
     .Shape(AllReduceShape)
     .Gradient(AllReduceGradient)

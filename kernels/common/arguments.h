@@ -1,5 +1,5 @@
-// Reading arguments that steer a kernel: axes, sizes, shapes. They are integers of any width, in host
-// memory, and come from outside: all is checked.
+// Reading arguments that steer a kernel: axes, sizes, shapes. They are integers of any width, in
+// host memory, and come from outside: all is checked.
 #ifndef TANDEM_KERNELS_COMMON_ARGUMENTS_H_
 #define TANDEM_KERNELS_COMMON_ARGUMENTS_H_
 
@@ -14,8 +14,8 @@ namespace tandem {
 
 using SmallInts = absl::InlinedVector<int64_t, 8>;
 
-// The value of a scalar of an integer type. InvalidArgument names the argument: not a scalar, not an
-// integer.
+// The value of a scalar of an integer type. InvalidArgument names the argument: not a scalar, not
+// an integer.
 absl::StatusOr<int64_t> ScalarArgument(const Tensor& tensor, absl::string_view name);
 // The values of a vector. InvalidArgument: not a vector (a scalar counts as one where
 // `scalar_is_vector`), not an integer type.

@@ -51,8 +51,8 @@ void Fill(const char* value, size_t size, char* to, int64_t n) {
 struct BroadcastPlan::Gathered {
   alignas(64) char bytes[kBlockBytes];
   const char* repeated = nullptr;  // This value ...
-  bool periodic = false;           // Or whole rows, from the beginning of one, that are all equal ...
-  int64_t count = 0;               // ... in so many elements.
+  bool periodic = false;  // Or whole rows, from the beginning of one, that are all equal ...
+  int64_t count = 0;      // ... in so many elements.
 };
 
 absl::StatusOr<BroadcastPlan> BroadcastPlan::Make(std::initializer_list<const Shape*> inputs) {
@@ -89,8 +89,8 @@ absl::StatusOr<BroadcastPlan> BroadcastPlan::Make(std::initializer_list<const Sh
         for (const Shape* each : inputs) {
           absl::StrAppend(&shapes, shapes.empty() ? "" : " and ", each->DebugString());
         }
-        return errors::InvalidArgument("shapes ", shapes, " do not broadcast: sizes ", size, " and ",
-                                       own, " differ and neither is 1");
+        return errors::InvalidArgument("shapes ", shapes, " do not broadcast: sizes ", size,
+                                       " and ", own, " differ and neither is 1");
       }
       size = own;
     }
@@ -147,10 +147,10 @@ int64_t BroadcastPlan::InputIndex(int i, int64_t index) const {
   return result;
 }
 
-// The elements of an input for [first, first + n) of the output, one after the other: where they lie
-// already, or in the buffer.
-const char* BroadcastPlan::Gather(int input, const char* data, size_t size, int64_t first, int64_t n,
-                                  Gathered* to) const {
+// The elements of an input for [first, first + n) of the output, one after the other: where they
+// lie already, or in the buffer.
+const char* BroadcastPlan::Gather(int input, const char* data, size_t size, int64_t first,
+                                  int64_t n, Gathered* to) const {
   if (IsFull(input)) return data + static_cast<size_t>(first) * size;
   const auto& strides = strides_[static_cast<size_t>(input)];
   const size_t last = sizes_.size() - 1;
@@ -224,9 +224,8 @@ void BroadcastPlan::ForEachBlock(std::initializer_list<const void*> inputs,
   for (int i = 0; i < num_inputs_; ++i) {
     repeats = repeats || (!IsFull(i) && strides_[static_cast<size_t>(i)].back() == 0);
   }
-  const int64_t block_size =
-      kBlockBytes / static_cast<int64_t>(*std::max_element(element_sizes.begin(),
-                                                           element_sizes.end()));
+  const int64_t block_size = kBlockBytes / static_cast<int64_t>(*std::max_element(
+                                               element_sizes.begin(), element_sizes.end()));
   const bool long_rows = row >= kLongRow;
   for (int64_t first = begin; first < end;) {
     int64_t n = end - first;

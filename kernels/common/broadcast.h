@@ -50,7 +50,8 @@ class BroadcastPlan {
                     std::initializer_list<size_t> element_sizes, int64_t begin, int64_t end,
                     Block block) const;
 
-  // Which element of input `i` goes to element `index` of the output. Slow: for strings and handles.
+  // Which element of input `i` goes to element `index` of the output. Slow: for strings and
+  // handles.
   int64_t InputIndex(int i, int64_t index) const;
 
  private:

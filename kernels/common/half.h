@@ -1,7 +1,7 @@
 // Conversion of runs of float16 and bfloat16 from and to float, rounding to nearest even.
 //
-// Kernels compute these types in float: convert a block, compute, convert back, so that they need no
-// code of their own and round once.
+// Kernels compute these types in float: convert a block, compute, convert back, so that they need
+// no code of their own and round once.
 #ifndef TANDEM_KERNELS_COMMON_HALF_H_
 #define TANDEM_KERNELS_COMMON_HALF_H_
 

@@ -19,7 +19,8 @@ absl::StatusOr<ReductionGeometry> ReductionGeometry::Make(const Shape& input,
     }
     const size_t d = static_cast<size_t>(axis < 0 ? axis + rank : axis);
     if (goes[d]) {
-      return errors::InvalidArgument("axis ", axis, " is reduced twice; each axis may be named once");
+      return errors::InvalidArgument("axis ", axis,
+                                     " is reduced twice; each axis may be named once");
     }
     goes[d] = true;
   }

@@ -1,8 +1,8 @@
 // The control flow of TensorFlow 1: Switch, Merge, and the frames of loops.
 //
 // The executor itself moves the values of Merge, Enter, Exit and NextIteration between iterations
-// (runtime/executor/frame_run.h); their kernels here stand for a plan that needs no frames, and tell
-// placement on which devices and types they exist.
+// (runtime/executor/frame_run.h); their kernels here stand for a plan that needs no frames, and
+// tell placement on which devices and types they exist.
 #include <string>
 #include <utility>
 
@@ -78,7 +78,8 @@ absl::Status Merge(KernelContext& c) {
 
 absl::Status MergeShape(ShapeContext& c) {
   // Values of all inputs may come out: what they have in common is known. An input that is not
-  // connected yet (the back edge of a loop) may bring anything of the same rank, at least as Enter's.
+  // connected yet (the back edge of a loop) may bring anything of the same rank, at least as
+  // Enter's.
   PartialShape shape = c.input(0);
   for (int i = 1; i < c.num_inputs(); ++i) {
     const PartialShape& other = c.input(i);
@@ -95,7 +96,8 @@ absl::Status MergeShape(ShapeContext& c) {
   return c.SetOutput(1, PartialShape(Shape::Scalar()));
 }
 
-// A value that is the same in every iteration keeps its shape; others may change it on the way round.
+// A value that is the same in every iteration keeps its shape; others may change it on the way
+// round.
 absl::Status EnterShape(ShapeContext& c) { return UnchangedShape(c); }
 
 absl::Status LoopCondShape(ShapeContext& c) {
@@ -105,8 +107,8 @@ absl::Status LoopCondShape(ShapeContext& c) {
 
 // A value that went through one branch: its gradient comes back from the branch that was taken.
 absl::Status SwitchGradient(GradientContext& g) {
-  // The other branch's gradient is dead there; zeros stand in where no gradient exists at all, and they
-  // must come out of the branch itself to be dead or alive with it.
+  // The other branch's gradient is dead there; zeros stand in where no gradient exists at all, and
+  // they must come out of the branch itself to be dead or alive with it.
   const Output if_false = g.OutputGradient(0);
   const Output if_true = g.OutputGradient(1);
   g.SetInputGradient(0, g.Call("Merge", {if_false, if_true}));
@@ -117,8 +119,7 @@ absl::Status MergeGradient(GradientContext& g) {
   const Output dy = g.OutputGradient(0);
   const Output index = g.output(1);
   for (int i = 0; i < g.num_inputs(); ++i) {
-    const Output is_mine =
-        g.Call("Equal", {index, g.Constant(Tensor::Scalar<int32_t>(i))});
+    const Output is_mine = g.Call("Equal", {index, g.Constant(Tensor::Scalar<int32_t>(i))});
     const std::vector<Output> branches = g.CallAll("Switch", {dy, is_mine});
     if (branches.size() == 2) g.SetInputGradient(i, branches[1]);
   }
@@ -130,8 +131,8 @@ absl::Status PassGradient(GradientContext& g) {
   return absl::OkStatus();
 }
 
-// The gradient of a while loop of TensorFlow 1 needs the loop's history, which only a rewrite of the
-// whole loop can keep; While has one.
+// The gradient of a while loop of TensorFlow 1 needs the loop's history, which only a rewrite of
+// the whole loop can keep; While has one.
 absl::Status LoopGradient(GradientContext& g) {
   return errors::Unimplemented("node '", g.node().name(), "' (", g.node().type(),
                                "): gradients through loops made of Enter, Exit and NextIteration "

@@ -1,6 +1,6 @@
 // BatchMatMul, BatchMatMulV2, BatchMatMulV3: products of the matrices in the last two dimensions,
-// either of which may be given as its adjoint (transposed and conjugated). From V2 on the dimensions
-// before broadcast; V3 lets the types of arguments and result differ.
+// either of which may be given as its adjoint (transposed and conjugated). From V2 on the
+// dimensions before broadcast; V3 lets the types of arguments and result differ.
 #include <algorithm>
 #include <complex>
 #include <vector>
@@ -38,9 +38,8 @@ absl::Status Shapes(ShapeContext& c, bool broadcasts) {
   const int64_t inner_x = x.dim(x.rank() - (adj_x ? 2 : 1));
   const int64_t inner_y = y.dim(y.rank() - (adj_y ? 1 : 2));
   if (inner_x >= 0 && inner_y >= 0 && inner_x != inner_y) {
-    return errors::InvalidArgument("matrices of shapes ", x.DebugString(), " and ",
-                                   y.DebugString(), " differ in their inner size: ", inner_x,
-                                   " and ", inner_y);
+    return errors::InvalidArgument("matrices of shapes ", x.DebugString(), " and ", y.DebugString(),
+                                   " differ in their inner size: ", inner_x, " and ", inner_y);
   }
   TANDEM_ASSIGN_OR_RETURN(PartialShape out, BatchShape(x, y, broadcasts));
   out.AddDim(x.dim(x.rank() - (adj_x ? 1 : 2)));
@@ -146,9 +145,7 @@ class BatchMatMulBase : public Kernel {
 template <typename T>
 class BatchMatMulKernel : public BatchMatMulBase {
  public:
-  absl::Status Compute(KernelContext& c) override {
-    return Multiply<T>(c, c.input(0), c.input(1));
-  }
+  absl::Status Compute(KernelContext& c) override { return Multiply<T>(c, c.input(0), c.input(1)); }
 };
 
 template <typename From, typename To>
@@ -191,7 +188,6 @@ class MixedBatchMatMulKernel : public BatchMatMulBase {
     return to;
   }
 };
-
 
 // x y = product:  dx = dproduct yᴴ,  dy = xᴴ dproduct, and the adjoints of these; summed over the
 // dimensions in which an argument was broadcast.
@@ -248,8 +244,9 @@ KernelDef V3(std::vector<DataType> arguments) {
 TANDEM_OP("BatchMatMul")
     .Inputs("x:T, y:T")
     .Outputs("output:T")
-    .Attrs("T:type{bfloat16,float16,float32,float64,int32,int64,complex64,complex128}; "
-           "adj_x:bool=False; adj_y:bool=False; grad_x:bool=False; grad_y:bool=False")
+    .Attrs(
+        "T:type{bfloat16,float16,float32,float64,int32,int64,complex64,complex128}; "
+        "adj_x:bool=False; adj_y:bool=False; grad_x:bool=False; grad_y:bool=False")
     .Shape([](ShapeContext& c) { return Shapes(c, false); })
     .Gradient(BatchMatMulGradient)
     .Cpu(SameTypes());
@@ -257,9 +254,10 @@ TANDEM_OP("BatchMatMul")
 TANDEM_OP("BatchMatMulV2")
     .Inputs("x:T, y:T")
     .Outputs("output:T")
-    .Attrs("T:type{bfloat16,float16,float32,float64,int16,int32,int64,uint8,uint16,uint32,uint64,"
-           "complex64,complex128}; adj_x:bool=False; adj_y:bool=False; grad_x:bool=False; "
-           "grad_y:bool=False")
+    .Attrs(
+        "T:type{bfloat16,float16,float32,float64,int16,int32,int64,uint8,uint16,uint32,uint64,"
+        "complex64,complex128}; adj_x:bool=False; adj_y:bool=False; grad_x:bool=False; "
+        "grad_y:bool=False")
     .Shape([](ShapeContext& c) { return Shapes(c, true); })
     .Gradient(BatchMatMulGradient)
     .Cpu(SameTypes());
@@ -267,11 +265,12 @@ TANDEM_OP("BatchMatMulV2")
 TANDEM_OP("BatchMatMulV3")
     .Inputs("x:Ta, y:Tb")
     .Outputs("output:Tout")
-    .Attrs("Ta:type{bfloat16,float16,float32,float64,uint8,int8,int16,int32,int64,complex64,"
-           "complex128}; Tb:type{bfloat16,float16,float32,float64,uint8,int8,int16,int32,int64,"
-           "complex64,complex128}; Tout:type{bfloat16,float16,float32,float64,int16,int32,int64,"
-           "complex64,complex128}; adj_x:bool=False; adj_y:bool=False; grad_x:bool=False; "
-           "grad_y:bool=False")
+    .Attrs(
+        "Ta:type{bfloat16,float16,float32,float64,uint8,int8,int16,int32,int64,complex64,"
+        "complex128}; Tb:type{bfloat16,float16,float32,float64,uint8,int8,int16,int32,int64,"
+        "complex64,complex128}; Tout:type{bfloat16,float16,float32,float64,int16,int32,int64,"
+        "complex64,complex128}; adj_x:bool=False; adj_y:bool=False; grad_x:bool=False; "
+        "grad_y:bool=False")
     .Shape([](ShapeContext& c) { return Shapes(c, true); })
     .Gradient(BatchMatMulGradient)
     .Cpu(V3<float>({kFloat32}))

@@ -14,9 +14,9 @@
 namespace tandem {
 namespace {
 
-// What a type is computed in. Integers wrap around in unsigned arithmetic of at least 32 bits, since
-// shorter ones would be promoted to int, which may not overflow. A complex number is a pair without
-// the C++ standard's care for infinities, which costs a function call for each product.
+// What a type is computed in. Integers wrap around in unsigned arithmetic of at least 32 bits,
+// since shorter ones would be promoted to int, which may not overflow. A complex number is a pair
+// without the C++ standard's care for infinities, which costs a function call for each product.
 template <typename F>
 struct Pair {
   F re, im;
@@ -77,7 +77,8 @@ inline T Store(typename Arithmetic<T>::Type x) {
 constexpr int kRows = 4;
 constexpr int kColumns = 16;
 
-// Sums for `rows` x `columns` elements of c, in the order of k. `columns` is kColumns or a variable.
+// Sums for `rows` x `columns` elements of c, in the order of k. `columns` is kColumns or a
+// variable.
 template <typename T, typename Columns>
 void Block(const Gemm<T>& g, const T* b, int64_t ldb, int64_t row, int64_t rows, int64_t column,
            Columns columns) {
@@ -214,8 +215,7 @@ absl::Status RunPlainGemm(const Gemm<T>& g, ParallelRunner& parallel) {
                      const int64_t row = block * kRows;
                      const int64_t rows = std::min<int64_t>(kRows, g.m - row);
                      if (columns == kColumns) {
-                       Block(g, b, ldb, row, rows, column,
-                             std::integral_constant<int, kColumns>());
+                       Block(g, b, ldb, row, rows, column, std::integral_constant<int, kColumns>());
                      } else {
                        Block(g, b, ldb, row, rows, column, static_cast<int>(columns));
                      }

@@ -22,8 +22,8 @@ namespace tandem {
 
 // c = op(a) op(b), or c += op(a) op(b), where op(a) is m x k, op(b) is k x n and c is m x n.
 //
-// All are row-major; a row of a matrix as it is stored begins `lda` (`ldb`, `ldc`) elements after the
-// row before. A transposed matrix is stored as k x m (n x k). `conjugate` is for complex types.
+// All are row-major; a row of a matrix as it is stored begins `lda` (`ldb`, `ldc`) elements after
+// the row before. A transposed matrix is stored as k x m (n x k). `conjugate` is for complex types.
 // REQUIRES: c overlaps neither a nor b.
 template <typename T>
 struct Gemm {
@@ -44,7 +44,8 @@ struct Gemm {
 };
 
 // ResourceExhausted when there is no memory for a temporary copy.
-// For float, double, Float16, Bfloat16, int16_t, int32_t, int64_t and complex numbers of both sizes.
+// For float, double, Float16, Bfloat16, int16_t, int32_t, int64_t and complex numbers of both
+// sizes.
 template <typename T>
 absl::Status RunGemm(const Gemm<T>& gemm, ParallelRunner& parallel);
 

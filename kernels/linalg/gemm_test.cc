@@ -56,8 +56,12 @@ double Element(const Gemm<T>& g, int64_t i, int64_t j) {
 template <typename T>
 void CompareWithDefinition(double tolerance) {
   InlineRunner parallel;
-  for (const auto [m, n, k] : {std::array<int64_t, 3>{1, 1, 1}, {1, 7, 5}, {5, 1, 9}, {4, 16, 8},
-                               {6, 19, 33}, {65, 40, 17}}) {
+  for (const auto [m, n, k] : {std::array<int64_t, 3>{1, 1, 1},
+                               {1, 7, 5},
+                               {5, 1, 9},
+                               {4, 16, 8},
+                               {6, 19, 33},
+                               {65, 40, 17}}) {
     for (const bool ta : {false, true}) {
       for (const bool tb : {false, true}) {
         const std::vector<T> a = Values<T>(m * k, 1);
@@ -93,13 +97,13 @@ TEST(Gemm, OverflowOfIntegersWrapsAround) {
   const std::vector<int32_t> b = {2, 3};
   int32_t c = 0;
   InlineRunner parallel;
-  ASSERT_TRUE(RunGemm(Dense<int32_t>(1, 1, 2, false, false, a.data(), b.data(), &c), parallel)
-                  .ok());
+  ASSERT_TRUE(
+      RunGemm(Dense<int32_t>(1, 1, 2, false, false, a.data(), b.data(), &c), parallel).ok());
   EXPECT_EQ(c, 4);  // (2^31 - 1) * 2 + 6 is 4 modulo 2^32.
   const std::vector<int16_t> s = {-32768, 300};
   int16_t d = 0;
-  ASSERT_TRUE(RunGemm(Dense<int16_t>(1, 1, 2, false, false, s.data(), s.data(), &d), parallel)
-                  .ok());
+  ASSERT_TRUE(
+      RunGemm(Dense<int16_t>(1, 1, 2, false, false, s.data(), s.data(), &d), parallel).ok());
   EXPECT_EQ(d, static_cast<int16_t>(90000));
 }
 
@@ -146,8 +150,8 @@ TEST(Gemm, LeavesWhatLiesBetweenRowsAlone) {
 // Bit for bit, for sizes that take the plain loop and such that take sgemm.
 TEST(Gemm, ResultDoesNotDependOnAddresses) {
   InlineRunner parallel;
-  for (const auto [m, n, k] : {std::array<int64_t, 3>{3, 5, 7}, {1, 70, 300}, {64, 1, 333},
-                               {31, 33, 65}}) {
+  for (const auto [m, n, k] :
+       {std::array<int64_t, 3>{3, 5, 7}, {1, 70, 300}, {64, 1, 333}, {31, 33, 65}}) {
     for (const bool tb : {false, true}) {
       std::vector<float> a = Values<float>(m * k, 4);
       std::vector<float> b = Values<float>(k * n, 5);
@@ -179,9 +183,8 @@ TEST(PlainGemm, ResultDoesNotDependOnHowTheLoopIsCut) {
   Chopped chopped;
   ASSERT_TRUE(
       RunGemm(Dense<double>(23, 29, 19, false, false, a.data(), b.data(), c.data()), whole).ok());
-  ASSERT_TRUE(RunGemm(Dense<double>(23, 29, 19, false, false, a.data(), b.data(), d.data()),
-                      chopped)
-                  .ok());
+  ASSERT_TRUE(
+      RunGemm(Dense<double>(23, 29, 19, false, false, a.data(), b.data(), d.data()), chopped).ok());
   EXPECT_EQ(c, d);
 }
 

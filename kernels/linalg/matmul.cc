@@ -27,8 +27,7 @@ class MatMulKernel : public Kernel {
     const Tensor& b = c.input(1);
     TANDEM_ASSIGN_OR_RETURN(const MatMulSizes sizes,
                             SizesOfMatMul(a.shape(), b.shape(), transpose_a_, transpose_b_));
-    TANDEM_ASSIGN_OR_RETURN(Tensor* const product,
-                            c.AllocateOutput(0, Shape({sizes.m, sizes.n})));
+    TANDEM_ASSIGN_OR_RETURN(Tensor* const product, c.AllocateOutput(0, Shape({sizes.m, sizes.n})));
     Gemm<T> gemm;
     gemm.m = sizes.m, gemm.n = sizes.n, gemm.k = sizes.k;
     gemm.a = a.Elements<T>().data(), gemm.lda = a.shape().dim(1), gemm.transpose_a = transpose_a_;
@@ -61,9 +60,10 @@ absl::Status MatMulGradient(GradientContext& g) {
 TANDEM_OP("MatMul")
     .Inputs("a:T, b:T")
     .Outputs("product:T")
-    .Attrs("transpose_a:bool=False; transpose_b:bool=False; "
-           "T:type{bfloat16,float16,float32,float64,int32,int64,uint8,uint16,uint32,uint64,"
-           "complex64,complex128}; grad_a:bool=False; grad_b:bool=False")
+    .Attrs(
+        "transpose_a:bool=False; transpose_b:bool=False; "
+        "T:type{bfloat16,float16,float32,float64,int32,int64,uint8,uint16,uint32,uint64,"
+        "complex64,complex128}; grad_a:bool=False; grad_b:bool=False")
     .Shape(MatMulShape)
     .Gradient(MatMulGradient)
     .Cpu(ByType<MatMulKernel, float, double, Float16, Bfloat16, int32_t, int64_t,

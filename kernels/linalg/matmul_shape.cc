@@ -13,10 +13,10 @@ absl::StatusOr<MatMulSizes> SizesOfMatMul(const Shape& a, const Shape& b, bool t
   const MatMulSizes sizes{a.dim(transpose_a ? 1 : 0), b.dim(transpose_b ? 0 : 1),
                           a.dim(transpose_a ? 0 : 1)};
   if (b.dim(transpose_b ? 1 : 0) != sizes.k) {
-    return errors::InvalidArgument("matrices of shapes ", a.DebugString(), " (transposed: ",
-                                   transpose_a, ") and ", b.DebugString(), " (transposed: ",
-                                   transpose_b, ") differ in their inner size: ", sizes.k, " and ",
-                                   b.dim(transpose_b ? 1 : 0));
+    return errors::InvalidArgument(
+        "matrices of shapes ", a.DebugString(), " (transposed: ", transpose_a, ") and ",
+        b.DebugString(), " (transposed: ", transpose_b, ") differ in their inner size: ", sizes.k,
+        " and ", b.dim(transpose_b ? 1 : 0));
   }
   return sizes;
 }
@@ -33,8 +33,8 @@ absl::Status MatMulShape(ShapeContext& c) {
   const int64_t inner_b = dim(1, tb ? 1 : 0);
   if (inner_a >= 0 && inner_b >= 0 && inner_a != inner_b) {
     return errors::InvalidArgument("matrices of shapes ", c.input(0).DebugString(), " and ",
-                                   c.input(1).DebugString(), " differ in their inner size: ",
-                                   inner_a, " and ", inner_b);
+                                   c.input(1).DebugString(),
+                                   " differ in their inner size: ", inner_a, " and ", inner_b);
   }
   return c.SetOutput(0, PartialShape({dim(0, ta ? 1 : 0), dim(1, tb ? 0 : 1)}));
 }

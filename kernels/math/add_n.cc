@@ -48,7 +48,7 @@ class SumKernel final : public Kernel {
       inputs.push_back(static_cast<const char*>(c.input(i).data()));
     }
     // Only the first: the others are read after the output has been written to.
-    TANDEM_ASSIGN_OR_RETURN(Tensor* sum, c.ForwardOrAllocate({0}, 0, c.input(0).shape()));
+    TANDEM_ASSIGN_OR_RETURN(Tensor * sum, c.ForwardOrAllocate({0}, 0, c.input(0).shape()));
     char* const to = static_cast<char*>(sum->mutable_data());
     const auto body = [&](int64_t begin, int64_t end) { Add(inputs, to, begin, end); };
     c.parallel().For(n, 0.3 * static_cast<double>(inputs.size()), body);
@@ -95,7 +95,7 @@ class SumKernel final : public Kernel {
 // Variants: an empty one counts as zero; what the others hold can only be handed on.
 absl::Status AddVariants(KernelContext& c) {
   TANDEM_RETURN_IF_ERROR(CheckShapes(c));
-  TANDEM_ASSIGN_OR_RETURN(Tensor* sum, c.AllocateOutput(0, c.input(0).shape()));
+  TANDEM_ASSIGN_OR_RETURN(Tensor * sum, c.AllocateOutput(0, c.input(0).shape()));
   const auto to = sum->MutableElements<Variant>();
   for (int i = 0; i < c.num_inputs(); ++i) {
     const auto from = c.input(i).Elements<Variant>();
@@ -128,8 +128,9 @@ KernelDef NumberKernel() {
 TANDEM_OP("AddN")
     .Inputs("inputs:N*T")
     .Outputs("sum:T")
-    .Attrs("N:int>=1; T:type{float32,float64,int32,uint8,int16,int8,complex64,int64,qint8,quint8,"
-           "qint32,bfloat16,qint16,quint16,uint16,complex128,float16,uint32,uint64,variant}")
+    .Attrs(
+        "N:int>=1; T:type{float32,float64,int32,uint8,int16,int8,complex64,int64,qint8,quint8,"
+        "qint32,bfloat16,qint16,quint16,uint16,complex128,float16,uint32,uint64,variant}")
     .Commutative()
     .Shape(MergedShape)
     .Gradient(SumGradient)
@@ -146,8 +147,9 @@ absl::Status AccumulateShape(ShapeContext& c) {
 TANDEM_OP("AccumulateNV2")
     .Inputs("inputs:N*T")
     .Outputs("sum:T")
-    .Attrs("N:int>=1; T:type{float32,float64,int32,uint8,int16,int8,complex64,int64,qint8,quint8,"
-           "qint32,bfloat16,qint16,quint16,uint16,complex128,float16,uint32,uint64}; shape:shape")
+    .Attrs(
+        "N:int>=1; T:type{float32,float64,int32,uint8,int16,int8,complex64,int64,qint8,quint8,"
+        "qint32,bfloat16,qint16,quint16,uint16,complex128,float16,uint32,uint64}; shape:shape")
     .Commutative()
     .Shape(AccumulateShape)
     .Gradient(SumGradient)

@@ -1,4 +1,5 @@
-// ArgMax, ArgMin: where the largest or smallest element along an axis stands; the first of equal ones.
+// ArgMax, ArgMin: where the largest or smallest element along an axis stands; the first of equal
+// ones.
 #include <algorithm>
 #include <limits>
 
@@ -19,8 +20,8 @@ constexpr int64_t kColumns = 256;
 template <typename T>
 using Comparable = std::conditional_t<kIsHalf<T>, float, T>;
 
-// The places of the extremes of `columns` neighbouring columns, along `length` rows that lie `stride`
-// elements apart. A NaN is never taken; without anything to take the place is 0.
+// The places of the extremes of `columns` neighbouring columns, along `length` rows that lie
+// `stride` elements apart. A NaN is never taken; without anything to take the place is 0.
 template <typename T, bool kLargest>
 void Places(const void* data, int64_t length, int64_t stride, int64_t columns, int64_t* places) {
   using C = Comparable<T>;
@@ -46,8 +47,8 @@ using PlacesLoop = void (*)(const void* data, int64_t length, int64_t stride, in
 template <bool kLargest>
 PlacesLoop LoopFor(DataType type) {
   switch (type) {
-#define TANDEM_CASE_(T)     \
-  case DataTypeOf<T>():     \
+#define TANDEM_CASE_(T) \
+  case DataTypeOf<T>(): \
     return Places<T, kLargest>;
     TANDEM_CASE_(bool)
     TANDEM_CASE_(float)
@@ -91,15 +92,16 @@ class ArgKernel final : public Kernel {
   absl::Status Init(KernelInit& init) {
     size_ = DataTypeSize(init.input_dtype(0));
     loop_ = LoopFor<kLargest>(init.input_dtype(0));
-    return loop_ != nullptr ? absl::OkStatus()
-                            : errors::Unimplemented("tensors of ",
-                                                    DataTypeName(init.input_dtype(0)),
-                                                    " have no order");
+    return loop_ != nullptr
+               ? absl::OkStatus()
+               : errors::Unimplemented("tensors of ", DataTypeName(init.input_dtype(0)),
+                                       " have no order");
   }
 
   absl::Status Compute(KernelContext& c) override {
     const Tensor& x = c.input(0);
-    TANDEM_ASSIGN_OR_RETURN(const int axis, AxisArgument(c.input(1), "dimension", x.shape().rank()));
+    TANDEM_ASSIGN_OR_RETURN(const int axis,
+                            AxisArgument(c.input(1), "dimension", x.shape().rank()));
     const int64_t length = x.shape().dim(axis);
     Shape shape = x.shape();
     shape.RemoveDim(axis);
@@ -109,7 +111,7 @@ class ArgKernel final : public Kernel {
     }
     int64_t inner = 1;
     for (int d = axis + 1; d < x.shape().rank(); ++d) inner *= x.shape().dim(d);
-    TANDEM_ASSIGN_OR_RETURN(Tensor* y, c.AllocateOutput(0, shape));
+    TANDEM_ASSIGN_OR_RETURN(Tensor * y, c.AllocateOutput(0, shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
     const int64_t outer = shape.num_elements() / inner;
     const int64_t chunks = (inner + kColumns - 1) / kColumns;
@@ -151,9 +153,9 @@ absl::Status ArgShape(ShapeContext& c) {
 
 template <bool kLargest>
 OpDefBuilder ArgOp(const char* name, const char* attrs, std::vector<DataType> output_types) {
-  KernelDef kernel = Make<ArgKernel<kLargest>>(
-      "T", {kBool, kFloat32, kFloat64, kFloat16, kBfloat16, kInt8, kInt16, kInt32, kInt64, kUint8,
-            kUint16, kUint32, kUint64});
+  KernelDef kernel =
+      Make<ArgKernel<kLargest>>("T", {kBool, kFloat32, kFloat64, kFloat16, kBfloat16, kInt8, kInt16,
+                                      kInt32, kInt64, kUint8, kUint16, kUint32, kUint64});
   kernel.types.push_back({"output_type", std::move(output_types)});
   return OpDefBuilder(name)
       .Inputs("input:T, dimension:Tidx")

@@ -38,10 +38,9 @@ struct Mul {
 
 template <typename Formula>
 std::vector<TypedBinaryLoop> AllLoops() {
-  return Join<TypedBinaryLoop>(
-      {BinaryLoops<Formula, float, double, Float16, Bfloat16, C64, C128>(),
-       SignlessBinaryLoops<Formula, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
-                           uint64_t>()});
+  return Join<TypedBinaryLoop>({BinaryLoops<Formula, float, double, Float16, Bfloat16, C64, C128>(),
+                                SignlessBinaryLoops<Formula, int8_t, int16_t, int32_t, int64_t,
+                                                    uint8_t, uint16_t, uint32_t, uint64_t>()});
 }
 
 OpDefBuilder BinaryOp(const char* name, const char* types, GradientFunction gradient) {
@@ -190,7 +189,7 @@ absl::Status AddStrings(KernelContext& c) {
   const Tensor& x = c.input(0);
   const Tensor& y = c.input(1);
   TANDEM_ASSIGN_OR_RETURN(const BroadcastPlan plan, BroadcastPlan::Make({&x.shape(), &y.shape()}));
-  TANDEM_ASSIGN_OR_RETURN(Tensor* z, c.AllocateOutput(0, plan.output_shape()));
+  TANDEM_ASSIGN_OR_RETURN(Tensor * z, c.AllocateOutput(0, plan.output_shape()));
   const auto a = x.Elements<std::string>();
   const auto b = y.Elements<std::string>();
   const auto to = z->MutableElements<std::string>();

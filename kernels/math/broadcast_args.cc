@@ -38,7 +38,7 @@ absl::Status ReadPadded(KernelContext& c, SmallInts* a, SmallInts* b) {
 
 template <typename T>
 absl::Status SetVector(KernelContext& c, int i, const SmallInts& values) {
-  TANDEM_ASSIGN_OR_RETURN(Tensor* output,
+  TANDEM_ASSIGN_OR_RETURN(Tensor * output,
                           c.AllocateOutput(i, Shape({static_cast<int64_t>(values.size())})));
   T* const to = output->MutableElements<T>().data();
   for (size_t k = 0; k < values.size(); ++k) to[k] = static_cast<T>(values[k]);
@@ -64,8 +64,8 @@ absl::Status BroadcastArgsShape(ShapeContext& c) {
     return c.input(i).has_rank() ? c.input(i).dim(0) : PartialShape::kUnknownDim;
   };
   const bool known = length(0) >= 0 && length(1) >= 0;
-  return c.SetOutput(0, PartialShape({known ? std::max(length(0), length(1))
-                                            : PartialShape::kUnknownDim}));
+  return c.SetOutput(
+      0, PartialShape({known ? std::max(length(0), length(1)) : PartialShape::kUnknownDim}));
 }
 
 TANDEM_OP("BroadcastArgs")

@@ -1,12 +1,13 @@
 // Cast: between all numbers and bool.
 //
-// A loop exists for each pair of the machine's own types. The others are a step away from one of them:
-// float16 and bfloat16 from float, a complex number from its real part. So a cast is up to three steps
-// on a block that stays in the first-level cache: to the machine's type, the cast, from it.
+// A loop exists for each pair of the machine's own types. The others are a step away from one of
+// them: float16 and bfloat16 from float, a complex number from its real part. So a cast is up to
+// three steps on a block that stays in the first-level cache: to the machine's type, the cast, from
+// it.
 //
-// Numbers that do not fit: integers lose their upper bits. From floating point what is outside of the
-// int32 that serves int32 and narrower types, or of the int64 that serves the others, becomes the
-// lowest number there, as on the processors that TensorFlow is mostly run on.
+// Numbers that do not fit: integers lose their upper bits. From floating point what is outside of
+// the int32 that serves int32 and narrower types, or of the int64 that serves the others, becomes
+// the lowest number there, as on the processors that TensorFlow is mostly run on.
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -249,7 +250,7 @@ class CastKernel final : public Kernel {
     }
     const int64_t n = c.input(0).num_elements() * elements_;
     const char* const x = static_cast<const char*>(c.input(0).data());
-    TANDEM_ASSIGN_OR_RETURN(Tensor* output, c.ForwardOrAllocate({0}, 0, c.input(0).shape()));
+    TANDEM_ASSIGN_OR_RETURN(Tensor * output, c.ForwardOrAllocate({0}, 0, c.input(0).shape()));
     char* const y = static_cast<char*>(output->mutable_data());
     const size_t from_size = DataTypeSize(from_) / static_cast<size_t>(elements_);
     const size_t to_size = DataTypeSize(to_) / static_cast<size_t>(elements_);

@@ -34,7 +34,7 @@ class ClipKernel final : public Kernel {
     const void* const x = t.data();
     const void* const low = c.input(1).data();
     const void* const high = c.input(2).data();
-    TANDEM_ASSIGN_OR_RETURN(Tensor* y, c.ForwardOrAllocate({0}, 0, t.shape()));
+    TANDEM_ASSIGN_OR_RETURN(Tensor * y, c.ForwardOrAllocate({0}, 0, t.shape()));
     T* const to = y->MutableElements<T>().data();
     c.parallel().For(plan.num_elements(), 0.5, [&](int64_t begin, int64_t end) {
       plan.ForEachBlock({x, low, high}, {sizeof(T), sizeof(T), sizeof(T)}, begin, end,
@@ -72,8 +72,9 @@ absl::Status ClipGradient(GradientContext& g) {
 TANDEM_OP("ClipByValue")
     .Inputs("t:T, clip_value_min:T, clip_value_max:T")
     .Outputs("output:T")
-    .Attrs("T:type{float32,float64,int32,uint8,int16,int8,complex64,int64,qint8,quint8,qint32,"
-           "bfloat16,qint16,quint16,uint16,complex128,float16,uint32,uint64}")
+    .Attrs(
+        "T:type{float32,float64,int32,uint8,int16,int8,complex64,int64,qint8,quint8,qint32,"
+        "bfloat16,qint16,quint16,uint16,complex128,float16,uint32,uint64}")
     .Shape(UnchangedShape)
     .Gradient(ClipGradient)
     .Cpu(ByType<ClipKernel, float, double, Float16, Bfloat16, int8_t, int16_t, int32_t, int64_t,
@@ -130,10 +131,10 @@ class CheckNumericsKernel final : public Kernel {
 };
 
 absl::Status CheckNumericsGradient(GradientContext& g) {
-  g.SetInputGradient(0, g.Call("CheckNumerics", {g.OutputGradient(0)},
-                               {{"message", absl::StrCat("the gradient of '", g.node().name(),
-                                                         "', which checks: ",
-                                                         g.Attr<std::string>("message"))}}));
+  g.SetInputGradient(
+      0, g.Call("CheckNumerics", {g.OutputGradient(0)},
+                {{"message", absl::StrCat("the gradient of '", g.node().name(),
+                                          "', which checks: ", g.Attr<std::string>("message"))}}));
   return absl::OkStatus();
 }
 

@@ -51,7 +51,8 @@ struct GreaterEqual {
   }
 };
 
-// --- Equality --------------------------------------------------------------------------------------
+// --- Equality
+// --------------------------------------------------------------------------------------
 
 template <typename Formula>
 std::vector<TypedBinaryLoop> EqualityLoops() {
@@ -74,7 +75,7 @@ class StringEquality final : public Kernel {
     const Tensor& y = c.input(1);
     absl::StatusOr<BroadcastPlan> plan = BroadcastPlan::Make({&x.shape(), &y.shape()});
     if (!plan.ok() && refuses_) return std::move(plan).status();
-    TANDEM_ASSIGN_OR_RETURN(Tensor* z,
+    TANDEM_ASSIGN_OR_RETURN(Tensor * z,
                             c.AllocateOutput(0, plan.ok() ? plan->output_shape() : Shape()));
     bool* const to = z->MutableElements<bool>().data();
     if (!plan.ok()) {
@@ -119,28 +120,30 @@ OpDefBuilder EqualityOp(const char* name) {
 const OpRegistration equal(EqualityOp<Equal, false>("Equal"));
 const OpRegistration not_equal(EqualityOp<NotEqual, true>("NotEqual"));
 
-// --- Order -----------------------------------------------------------------------------------------
+// --- Order
+// -----------------------------------------------------------------------------------------
 
 template <typename Formula>
 OpDefBuilder OrderOp(const char* name) {
   return OpDefBuilder(name)
       .Inputs("x:T, y:T")
       .Outputs("z:bool")
-      .Attrs("T:type{float32,float64,int32,uint8,int16,int8,int64,bfloat16,uint16,float16,uint32,"
-             "uint64}")
+      .Attrs(
+          "T:type{float32,float64,int32,uint8,int16,int8,int64,bfloat16,uint16,float16,uint32,"
+          "uint64}")
       .Shape(BroadcastShape)
       .NotDifferentiable()
-      .Cpu(BinaryKernel(
-          BinaryLoops<Formula, float, double, Float16, Bfloat16, int8_t, int16_t, int32_t, int64_t,
-                      uint8_t, uint16_t, uint32_t, uint64_t>(),
-          kCheap));
+      .Cpu(BinaryKernel(BinaryLoops<Formula, float, double, Float16, Bfloat16, int8_t, int16_t,
+                                    int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t>(),
+                        kCheap));
 }
 const OpRegistration less(OrderOp<Less>("Less"));
 const OpRegistration less_equal(OrderOp<LessEqual>("LessEqual"));
 const OpRegistration greater(OrderOp<Greater>("Greater"));
 const OpRegistration greater_equal(OrderOp<GreaterEqual>("GreaterEqual"));
 
-// --- Logic -----------------------------------------------------------------------------------------
+// --- Logic
+// -----------------------------------------------------------------------------------------
 
 struct And {
   static bool Apply(bool x, bool y) { return x & y; }

@@ -118,7 +118,7 @@ class ScanKernel final : public Kernel {
     TANDEM_ASSIGN_OR_RETURN(const int axis, AxisArgument(c.input(1), "axis", x.shape().rank()));
     const char* const from = static_cast<const char*>(x.data());
     const Shape shape = x.shape();
-    TANDEM_ASSIGN_OR_RETURN(Tensor* output, c.ForwardOrAllocate({0}, 0, shape));
+    TANDEM_ASSIGN_OR_RETURN(Tensor * output, c.ForwardOrAllocate({0}, 0, shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
     char* const to = static_cast<char*>(output->mutable_data());
     const int64_t length = shape.dim(axis);
@@ -166,12 +166,11 @@ absl::Status CumsumGradient(GradientContext& g) {
   g.SetInputGradient(0, ReversedSum(g, g.OutputGradient(0)));
   return absl::OkStatus();
 }
-// Each product holds x once: its derivative is the product divided by x. Where x is 0 it is taken as
-// 0, as TensorFlow does.
+// Each product holds x once: its derivative is the product divided by x. Where x is 0 it is taken
+// as 0, as TensorFlow does.
 absl::Status CumprodGradient(GradientContext& g) {
   const Output products = g.Call("Mul", {g.OutputGradient(0), g.Conjugate(g.output(0))});
-  g.SetInputGradient(0,
-                     g.Call("DivNoNan", {ReversedSum(g, products), g.Conjugate(g.input(0))}));
+  g.SetInputGradient(0, g.Call("DivNoNan", {ReversedSum(g, products), g.Conjugate(g.input(0))}));
   return absl::OkStatus();
 }
 
@@ -180,9 +179,10 @@ OpDefBuilder ScanOp(const char* name, GradientFunction gradient) {
   return OpDefBuilder(name)
       .Inputs("x:T, axis:Tidx")
       .Outputs("out:T")
-      .Attrs("exclusive:bool=False; reverse:bool=False; T:type{float32,float64,int32,uint8,int16,"
-             "int8,complex64,int64,qint8,quint8,qint32,bfloat16,qint16,quint16,uint16,complex128,"
-             "float16,uint32,uint64}; Tidx:type{int32,int64}=int32")
+      .Attrs(
+          "exclusive:bool=False; reverse:bool=False; T:type{float32,float64,int32,uint8,int16,"
+          "int8,complex64,int64,qint8,quint8,qint32,bfloat16,qint16,quint16,uint16,complex128,"
+          "float16,uint32,uint64}; Tidx:type{int32,int64}=int32")
       .Shape(ScanShape)
       .Gradient(gradient)
       .HostMemory({"axis"})

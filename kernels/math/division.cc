@@ -1,7 +1,7 @@
 // Quotients, remainders and powers of two inputs.
 //
-// Integers: a division by zero and a negative exponent are InvalidArgument. The one quotient that does
-// not fit (the lowest number by -1) wraps around.
+// Integers: a division by zero and a negative exponent are InvalidArgument. The one quotient that
+// does not fit (the lowest number by -1) wraps around.
 #include <cmath>
 #include <limits>
 
@@ -74,8 +74,8 @@ struct Floored {
       return std::floor(x / y);
     } else {
       const T quotient = Truncated::Apply(x, y);
-      const bool below = std::is_signed_v<T> && (x < 0) != (y < 0) &&
-                         TruncatedRemainder::Apply(x, y) != 0;
+      const bool below =
+          std::is_signed_v<T> && (x < 0) != (y < 0) && TruncatedRemainder::Apply(x, y) != 0;
       return below ? static_cast<T>(quotient - 1) : quotient;
     }
   }
@@ -102,11 +102,7 @@ struct QuotientOrZero {
 };
 
 OpDefBuilder DivisionOp(const char* name, const char* types) {
-  return OpDefBuilder(name)
-      .Inputs("x:T, y:T")
-      .Outputs("z:T")
-      .Attrs(types)
-      .Shape(BroadcastShape);
+  return OpDefBuilder(name).Inputs("x:T, y:T").Outputs("z:T").Attrs(types).Shape(BroadcastShape);
 }
 
 constexpr char kDivTypes[] =
@@ -142,9 +138,9 @@ const OpRegistration real_div(
 const OpRegistration div_no_nan(
     DivisionOp("DivNoNan", "T:type{float16,float32,bfloat16,float64,complex64,complex128}")
         .Gradient(DivNoNanGradient)
-        .Cpu(BinaryKernel(
-            BinaryLoops<QuotientOrZero, float, double, Float16, Bfloat16, C64, C128>(),
-            kDivision)));
+        .Cpu(
+            BinaryKernel(BinaryLoops<QuotientOrZero, float, double, Float16, Bfloat16, C64, C128>(),
+                         kDivision)));
 const OpRegistration truncate_div(
     DivisionOp("TruncateDiv",
                "T:type{bfloat16,float16,float32,float64,uint8,int8,uint16,int16,int32,uint32,"
@@ -175,10 +171,10 @@ const OpRegistration floor_mod(
                "T:type{int8,int16,int32,int64,uint8,uint16,uint32,uint64,bfloat16,float16,float32,"
                "float64}")
         .Gradient(FloorModGradient)
-        .Cpu(BinaryKernel(
-            Join<TypedBinaryLoop>({BinaryLoops<FlooredRemainder, float, double, Float16, Bfloat16>(),
-                                   AllIntegerLoops<FlooredRemainder>()}),
-            kScalarFunction, kByZero)));
+        .Cpu(BinaryKernel(Join<TypedBinaryLoop>(
+                              {BinaryLoops<FlooredRemainder, float, double, Float16, Bfloat16>(),
+                               AllIntegerLoops<FlooredRemainder>()}),
+                          kScalarFunction, kByZero)));
 const OpRegistration mod(
     DivisionOp("Mod", "T:type{int32,int64,float16,float16,bfloat16,float32,float64}")
         .Cpu(BinaryKernel(
@@ -225,7 +221,7 @@ bool Power(const void* x, const void* y, void* z, int64_t n) {
   const T* a = static_cast<const T*>(x);
   const T* b = static_cast<const T*>(y);
   T* to = static_cast<T*>(z);
-  T bases[kBlock];      // Copies: z may be the memory of either.
+  T bases[kBlock];  // Copies: z may be the memory of either.
   T exponents[kBlock];
   for (int64_t done = 0; done < n; done += kBlock, a += kBlock, b += kBlock, to += kBlock) {
     const int64_t size = std::min(kBlock, n - done);
@@ -268,16 +264,15 @@ const OpRegistration pow_op(
                "complex128}")
         .Gradient(PowGradient)
         .Cpu(BinaryKernel(
-            Join<TypedBinaryLoop>(
-                {{{kFloat32, Power<float>},
-                  {kFloat64, Power<double>},
-                  {kFloat16, HalfBinary<Float16, Power<float>, float>},
-                  {kBfloat16, HalfBinary<Bfloat16, Power<float>, float>},
-                  {kInt8, IntegerPower<int8_t>},
-                  {kInt16, IntegerPower<int16_t>},
-                  {kInt32, IntegerPower<int32_t>},
-                  {kInt64, IntegerPower<int64_t>}},
-                 BinaryLoops<ComplexPower, C64, C128>()}),
+            Join<TypedBinaryLoop>({{{kFloat32, Power<float>},
+                                    {kFloat64, Power<double>},
+                                    {kFloat16, HalfBinary<Float16, Power<float>, float>},
+                                    {kBfloat16, HalfBinary<Bfloat16, Power<float>, float>},
+                                    {kInt8, IntegerPower<int8_t>},
+                                    {kInt16, IntegerPower<int16_t>},
+                                    {kInt32, IntegerPower<int32_t>},
+                                    {kInt64, IntegerPower<int64_t>}},
+                                   BinaryLoops<ComplexPower, C64, C128>()}),
             kScalarFunction, "an integer was raised to a negative power")));
 
 }  // namespace

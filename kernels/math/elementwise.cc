@@ -30,7 +30,7 @@ class Unary final : public Kernel {
     const Tensor& x = c.input(0);
     const int64_t n = x.num_elements();
     const void* const from = x.data();
-    TANDEM_ASSIGN_OR_RETURN(Tensor* y, c.ForwardOrAllocate({0}, 0, x.shape()));
+    TANDEM_ASSIGN_OR_RETURN(Tensor * y, c.ForwardOrAllocate({0}, 0, x.shape()));
     void* const to = y->mutable_data();
     if (n <= kSmall) {
       if (n > 0) loop_(from, to, n);
@@ -76,13 +76,13 @@ class Binary final : public Kernel {
     absl::StatusOr<BroadcastPlan> plan = BroadcastPlan::Make({&x.shape(), &y.shape()});
     if (!plan.ok()) {
       if (!options_.answers_incompatible) return std::move(plan).status();
-      TANDEM_ASSIGN_OR_RETURN(Tensor* z, c.AllocateOutput(0, Shape()));
+      TANDEM_ASSIGN_OR_RETURN(Tensor * z, c.AllocateOutput(0, Shape()));
       z->MutableElements<bool>()[0] = options_.when_incompatible;
       return absl::OkStatus();
     }
     const void* const a = x.data();
     const void* const b = y.data();
-    TANDEM_ASSIGN_OR_RETURN(Tensor* z, c.ForwardOrAllocate({0, 1}, 0, plan->output_shape()));
+    TANDEM_ASSIGN_OR_RETURN(Tensor * z, c.ForwardOrAllocate({0, 1}, 0, plan->output_shape()));
     void* const to = z->mutable_data();
     std::atomic<bool> failed{false};
     const auto body = [&](int64_t begin, int64_t end) {
@@ -105,7 +105,7 @@ class Binary final : public Kernel {
     const int64_t n = x.num_elements();
     const void* const a = x.data();
     const void* const b = y.data();
-    TANDEM_ASSIGN_OR_RETURN(Tensor* z, c.ForwardOrAllocate({0, 1}, 0, x.shape()));
+    TANDEM_ASSIGN_OR_RETURN(Tensor * z, c.ForwardOrAllocate({0, 1}, 0, x.shape()));
     void* const to = z->mutable_data();
     if (n <= kSmall) {
       if (n > 0 && !loop_(a, b, to, n)) return errors::InvalidArgument(options_.what_failed);

@@ -32,14 +32,13 @@ struct TypedBinaryLoop {
 };
 
 // What an element costs on one core in nanoseconds, for the split over threads.
-inline constexpr double kCheap = 0.4;      // An instruction or a few; bound by memory.
+inline constexpr double kCheap = 0.4;  // An instruction or a few; bound by memory.
 inline constexpr double kDivision = 1.0;
-inline constexpr double kFunction = 2.0;   // exp and its kin, in vector instructions.
+inline constexpr double kFunction = 2.0;  // exp and its kin, in vector instructions.
 inline constexpr double kScalarFunction = 15.0;
 
 // A kernel of one input. `type_attr` is the attribute that picks the loop.
-KernelDef UnaryKernel(std::vector<TypedUnaryLoop> loops, double cost,
-                      const char* type_attr = "T");
+KernelDef UnaryKernel(std::vector<TypedUnaryLoop> loops, double cost, const char* type_attr = "T");
 
 // The same for an op without a type attribute.
 KernelDef UnaryFunctionKernel(DataType type, UnaryLoop loop, double cost);

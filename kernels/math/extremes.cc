@@ -93,6 +93,5 @@ OpDefBuilder BooleanReduction(const char* name) {
 const OpRegistration all(BooleanReduction<All>("All"));
 const OpRegistration any(BooleanReduction<Any>("Any"));
 
-
 }  // namespace
 }  // namespace tandem::math

@@ -1,5 +1,5 @@
-// Gradients of functions whose derivative is simplest in their result y: (y, dy) → dx. Being ops they
-// have gradients themselves, for second derivatives.
+// Gradients of functions whose derivative is simplest in their result y: (y, dy) → dx. Being ops
+// they have gradients themselves, for second derivatives.
 #include "core/op/gradient_context.h"
 #include "core/op/registry.h"
 #include "kernels/math/gradient_helpers.h"
@@ -40,8 +40,8 @@ absl::Status ReciprocalGradGradient(GradientContext& g) {
   g.SetInputGradient(1, g.Call("ReciprocalGrad", {y, dz}));
   return absl::OkStatus();
 }
-const OpRegistration reciprocal_grad(
-    GradientOp<ReciprocalGrad>("ReciprocalGrad", ReciprocalGradGradient));
+const OpRegistration reciprocal_grad(GradientOp<ReciprocalGrad>("ReciprocalGrad",
+                                                                ReciprocalGradGradient));
 const OpRegistration inv_grad(GradientOp<ReciprocalGrad>("InvGrad", ReciprocalGradGradient));
 
 // y = √x:  dx = dy / (2 y)
@@ -111,8 +111,7 @@ absl::Status SigmoidGradGradient(GradientContext& g) {
   const Output y = g.Conjugate(g.input(0));
   const Output dz = g.OutputGradient(0);
   const Output product = g.Call("Mul", {dz, g.Conjugate(g.input(1))});
-  g.SetInputGradient(
-      0, g.Call("Sub", {product, Scaled(g, 2, g.Call("Mul", {product, y}))}));
+  g.SetInputGradient(0, g.Call("Sub", {product, Scaled(g, 2, g.Call("Mul", {product, y}))}));
   g.SetInputGradient(1, g.Call("SigmoidGrad", {y, dz}));
   return absl::OkStatus();
 }

@@ -132,9 +132,9 @@ absl::Status TanGradient(GradientContext& g) {
   g.SetInputGradient(0, g.Call("Mul", {secant_squared, g.OutputGradient(0)}));
   return absl::OkStatus();
 }
-const OpRegistration tan_op(FunctionOp(
-    "Tan", TanGradient,
-    FunctionKernel<Eigen::internal::scalar_tan_op, ComplexTan>(kScalarFunction)));
+const OpRegistration tan_op(
+    FunctionOp("Tan", TanGradient,
+               FunctionKernel<Eigen::internal::scalar_tan_op, ComplexTan>(kScalarFunction)));
 
 // tanh' = 1 - tanh²
 absl::Status TanhGradient(GradientContext& g) {
@@ -156,8 +156,7 @@ const OpRegistration sigmoid_op(
 // erf' = 2/√π e^-x²
 absl::Status ErfGradient(GradientContext& g) {
   const Output bell = g.Call("Exp", {g.Call("Neg", {g.Call("Square", {g.input(0)})})});
-  g.SetInputGradient(0,
-                     Scaled(g, 2 / std::sqrt(M_PI), g.Call("Mul", {g.OutputGradient(0), bell})));
+  g.SetInputGradient(0, Scaled(g, 2 / std::sqrt(M_PI), g.Call("Mul", {g.OutputGradient(0), bell})));
   return absl::OkStatus();
 }
 TANDEM_OP("Erf")

@@ -5,7 +5,8 @@
 //   struct Square { template <typename T> static T Apply(T x) { return x * x; } };
 //   UnaryLoops<Square, float, double, Float16>()   → a loop for each type
 //
-// or, where Eigen has vector code for a function, a struct that names Eigen's functor; see PacketLoop.
+// or, where Eigen has vector code for a function, a struct that names Eigen's functor; see
+// PacketLoop.
 //
 // Each element gives the same bits wherever it stands, so that the split over threads does not
 // show in a result: plain loops are the compiler's to vectorize without reassociation, and
@@ -41,7 +42,8 @@ struct WrappingOf {
 };
 template <typename T>
 struct WrappingOf<T, true> {
-  using Type = std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, std::make_unsigned_t<T>>;
+  using Type =
+      std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, std::make_unsigned_t<T>>;
 };
 template <typename T>
 using Wrapping = typename WrappingOf<T>::Type;

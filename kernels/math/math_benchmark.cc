@@ -91,8 +91,7 @@ BENCHMARK_CAPTURE(CastTo, Bfloat16, kBfloat16);
 BENCHMARK_CAPTURE(CastTo, Int32, kInt32);
 
 void Sum(benchmark::State& state, std::vector<int32_t> axes) {
-  RunFor(state, "Sum",
-         {Ramp({kSide, kSide}), Tensor::Vector<int32_t>(absl::MakeConstSpan(axes))});
+  RunFor(state, "Sum", {Ramp({kSide, kSide}), Tensor::Vector<int32_t>(absl::MakeConstSpan(axes))});
 }
 BENCHMARK_CAPTURE(Sum, Rows, {1});
 BENCHMARK_CAPTURE(Sum, Columns, {0});

@@ -1,5 +1,5 @@
-// What the golden cases do not show: the same bits for any cut of a loop, memory that is reused, sums
-// that stay exact, and what shape functions say.
+// What the golden cases do not show: the same bits for any cut of a loop, memory that is reused,
+// sums that stay exact, and what shape functions say.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -106,8 +106,8 @@ std::vector<Use> Uses() {
     uses.push_back({op, {positive}});
     uses.push_back({op, {Random(kFloat64, {1999}, 0.1, 3)}});
   }
-  for (const Tensor& input : {x, long_row, tall, half, Random(kFloat32, {9, 70, 31, 17}),
-                              Random(kFloat64, {5000, 40})}) {
+  for (const Tensor& input :
+       {x, long_row, tall, half, Random(kFloat32, {9, 70, 31, 17}), Random(kFloat64, {5000, 40})}) {
     for (const auto& axes : {Axes({0}), Axes({1}), Axes({0, 1})}) {
       for (const char* op : {"Sum", "Mean", "Max", "Prod"}) uses.push_back({op, {input, axes}});
     }

@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<PreparedOp>> PreparedOp::Make(const std::string& 
     source.name = made->graph_.UniqueName("input");
     source.op = "Const";
     source.attrs = {{"dtype", input.dtype()}, {"value", input}};
-    TANDEM_ASSIGN_OR_RETURN(Node* node, made->graph_.AddNode(std::move(source)));
+    TANDEM_ASSIGN_OR_RETURN(Node * node, made->graph_.AddNode(std::move(source)));
     spec.inputs.push_back(node->output(0));
   }
   TANDEM_ASSIGN_OR_RETURN(made->node_, made->graph_.AddNode(std::move(spec)));
@@ -30,8 +30,12 @@ absl::StatusOr<std::unique_ptr<PreparedOp>> PreparedOp::Make(const std::string& 
   for (int i = 0; i < node.num_outputs(); ++i) {
     made->output_types_.push_back(node.output_info(i).dtype);
   }
-  made->device_ = {"/job:localhost/replica:0/task:0/device:CPU:0", kCpu, 0, HostAllocator(),
-                   &made->resources_, runner};
+  made->device_ = {"/job:localhost/replica:0/task:0/device:CPU:0",
+                   kCpu,
+                   0,
+                   HostAllocator(),
+                   &made->resources_,
+                   runner};
   TANDEM_ASSIGN_OR_RETURN(const KernelDef* def,
                           OpRegistry::Global().FindKernel(node.op(), kCpu, node.attrs()));
   KernelInit init({node.name(), &node.op(), &node.attrs(), made->input_types_, made->output_types_,
@@ -50,8 +54,8 @@ absl::StatusOr<Tensor> PreparedOp::Run(std::vector<Tensor> inputs, bool last_use
     inputs_[i].state = Slot::State::kValue;
     inputs_[i].uses = last_use ? 1 : 2;
   }
-  KernelContext context({node_->name(), &device_, &step_, input_pointers_, outputs_.get(),
-                         output_types_, 0, 0});
+  KernelContext context(
+      {node_->name(), &device_, &step_, input_pointers_, outputs_.get(), output_types_, 0, 0});
   const absl::Status status = kernel_->Compute(context);
   for (size_t i = 0; i < inputs.size(); ++i) inputs_[i].value = Tensor();
   TANDEM_RETURN_IF_ERROR(status);

@@ -44,8 +44,9 @@ absl::StatusOr<int64_t> RangeLength(T start, T limit, T delta) {
   }
   if constexpr (std::is_integral_v<T>) {
     // In unsigned numbers, where the largest distance still fits.
-    const uint64_t distance = delta > 0 ? static_cast<uint64_t>(limit) - static_cast<uint64_t>(start)
-                                        : static_cast<uint64_t>(start) - static_cast<uint64_t>(limit);
+    const uint64_t distance = delta > 0
+                                  ? static_cast<uint64_t>(limit) - static_cast<uint64_t>(start)
+                                  : static_cast<uint64_t>(start) - static_cast<uint64_t>(limit);
     const uint64_t step = delta > 0 ? static_cast<uint64_t>(delta) : -static_cast<uint64_t>(delta);
     const uint64_t length = distance / step + (distance % step != 0 ? 1 : 0);
     if (length > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
@@ -73,7 +74,7 @@ class RangeKernel final : public Kernel {
     const C limit = static_cast<C>(c.input(1).ScalarValue<T>());
     const C delta = static_cast<C>(c.input(2).ScalarValue<T>());
     TANDEM_ASSIGN_OR_RETURN(const int64_t length, RangeLength(start, limit, delta));
-    TANDEM_ASSIGN_OR_RETURN(Tensor* output, c.AllocateOutput(0, Shape({length})));
+    TANDEM_ASSIGN_OR_RETURN(Tensor * output, c.AllocateOutput(0, Shape({length})));
     T* const to = output->MutableElements<T>().data();
     for (int64_t i = 0; i < length; ++i) {
       if constexpr (std::is_integral_v<T>) {
@@ -105,9 +106,9 @@ absl::Status RangeShape(ShapeContext& c) {
   }
   absl::StatusOr<int64_t> length = PartialShape::kUnknownDim;
   switch (start->dtype()) {
-#define TANDEM_CASE_(T)                              \
-  case DataTypeOf<T>():                              \
-    length = LengthOf<T>(*start, *limit, *delta);    \
+#define TANDEM_CASE_(T)                           \
+  case DataTypeOf<T>():                           \
+    length = LengthOf<T>(*start, *limit, *delta); \
     break;
     TANDEM_CASE_(float)
     TANDEM_CASE_(double)
@@ -126,8 +127,9 @@ absl::Status RangeShape(ShapeContext& c) {
 TANDEM_OP("Range")
     .Inputs("start:Tidx, limit:Tidx, delta:Tidx")
     .Outputs("output:Tidx")
-    .Attrs("Tidx:type{bfloat16,float16,float32,float64,int8,int16,int32,int64,uint16,uint32,uint64}"
-           "=int32")
+    .Attrs(
+        "Tidx:type{bfloat16,float16,float32,float64,int8,int16,int32,int64,uint16,uint32,uint64}"
+        "=int32")
     .Shape(RangeShape)
     .NotDifferentiable()
     .HostMemory({"start", "limit", "delta", "output"})
@@ -144,7 +146,7 @@ class LinSpaceKernel final : public Kernel {
     const T stop = c.input(1).ScalarValue<T>();
     TANDEM_ASSIGN_OR_RETURN(const int64_t count, ScalarArgument(c.input(2), "num"));
     if (count <= 0) return errors::InvalidArgument("num is ", count, "; it must be positive");
-    TANDEM_ASSIGN_OR_RETURN(Tensor* output, c.AllocateOutput(0, Shape({count})));
+    TANDEM_ASSIGN_OR_RETURN(Tensor * output, c.AllocateOutput(0, Shape({count})));
     T* const to = output->MutableElements<T>().data();
     const T step = count > 1 ? (stop - start) / static_cast<T>(count - 1) : T(0);
     for (int64_t i = 0; i < count; ++i) to[i] = start + step * static_cast<T>(i);

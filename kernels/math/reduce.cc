@@ -204,7 +204,7 @@ class AxesKernel final : public Kernel {
       c.SetOutput(0, std::move(same));
       return absl::OkStatus();
     }
-    TANDEM_ASSIGN_OR_RETURN(Tensor* y, c.AllocateOutput(0, geometry.output_shape));
+    TANDEM_ASSIGN_OR_RETURN(Tensor * y, c.AllocateOutput(0, geometry.output_shape));
     return Reduce(c, reducer_, geometry, x.data(), y->mutable_data());
   }
 
@@ -241,8 +241,8 @@ KernelDef ReductionKernel(std::vector<Reducer> reducers, const char* type_attr) 
     for (const Reducer& each : reducers) types.push_back(each.type);
     def.types = {{type_attr, std::move(types)}};
   }
-  def.factory =
-      [reducers = std::move(reducers)](KernelInit& init) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+  def.factory = [reducers = std::move(reducers)](
+                    KernelInit& init) -> absl::StatusOr<std::unique_ptr<Kernel>> {
     for (const Reducer& each : reducers) {
       if (each.type != init.output_dtype(0)) continue;
       return std::make_unique<AxesKernel>(each, init.Attr<bool>("keep_dims"));
@@ -274,8 +274,8 @@ absl::Status ReductionShape(ShapeContext& c) {
   if (!input.has_rank()) return c.SetOutput(0, PartialShape::Unknown());
   const absl::optional<Tensor> axes = c.InputValue(1);
   if (!axes.has_value()) {
-    return c.SetOutput(0, keep_dims ? PartialShape::UnknownOfRank(input.rank())
-                                    : PartialShape::Unknown());
+    return c.SetOutput(
+        0, keep_dims ? PartialShape::UnknownOfRank(input.rank()) : PartialShape::Unknown());
   }
   TANDEM_ASSIGN_OR_RETURN(const SmallInts values, VectorArgument(*axes, "reduction_indices", true));
   std::vector<bool> goes(static_cast<size_t>(input.rank()), false);

@@ -1,9 +1,9 @@
 // The kernel behind all reductions to the same type (Sum, Mean, Prod, Max, Min, All, Any, L2Loss).
 //
 // An op brings, for each type, the three loops of a Reducer (math/reduce_loops.h makes them from a
-// formula). The kernel knows the geometry: it walks the input in the order of memory, adds whole rows
-// to an array of accumulators when the innermost dimension is kept, and folds a row with vector
-// lanes when it goes.
+// formula). The kernel knows the geometry: it walks the input in the order of memory, adds whole
+// rows to an array of accumulators when the innermost dimension is kept, and folds a row with
+// vector lanes when it goes.
 //
 // The result is the same for any number of threads: how the input is cut into pieces depends on
 // shapes alone, each piece leaves its partial result in a place of its own, and these are folded

@@ -44,8 +44,8 @@ Output KeptShape(GradientContext& g) {
   }
   const Output shape = g.Call("Shape", {g.input(0)});
   const Output rank = g.Call("Size", {shape});
-  const Output given = g.Call("Reshape", {g.Call("Cast", {g.input(1)}, {{"DstT", kInt32}}),
-                                          IntVector(g, {-1})});
+  const Output given =
+      g.Call("Reshape", {g.Call("Cast", {g.input(1)}, {{"DstT", kInt32}}), IntVector(g, {-1})});
   const Output resolved = g.Call("FloorMod", {g.Call("AddV2", {given, rank}), rank});
   const Output every = g.Call("Range", {g.Constant(Tensor::Scalar<int32_t>(0)), rank,
                                         g.Constant(Tensor::Scalar<int32_t>(1))});
@@ -91,18 +91,16 @@ absl::Status ExtremeGradient(GradientContext& g) {
   const Output dy = WithKeptDims(g, g.OutputGradient(0), kept);
   if (!dy.valid()) return absl::OkStatus();
   const DataType dtype = RemoveReference(dy.dtype());
-  const Output equal =
-      g.Call("Cast", {g.Call("Equal", {y, g.input(0)})}, {{"DstT", dtype}});
+  const Output equal = g.Call("Cast", {g.Call("Equal", {y, g.input(0)})}, {{"DstT", dtype}});
   const Output count = g.Call("Sum", {equal, g.input(1)}, {{"keep_dims", true}});
-  g.SetInputGradient(0, g.Call("Mul", {g.Call(IsInteger(dtype) ? "FloorDiv" : "RealDiv",
-                                              {equal, count}),
-                                       dy}));
+  g.SetInputGradient(
+      0, g.Call("Mul", {g.Call(IsInteger(dtype) ? "FloorDiv" : "RealDiv", {equal, count}), dy}));
   return absl::OkStatus();
 }
 
 // The derivative by an element is the product of all others, which has to be right when one or more
-// are zero: the product of those before it times the product of those after it. The reduced axes go to
-// the front, become one, and cumulative products run along it.
+// are zero: the product of those before it times the product of those after it. The reduced axes go
+// to the front, become one, and cumulative products run along it.
 absl::Status ProdGradient(GradientContext& g) {
   const absl::optional<std::vector<int>> axes = KnownAxes(g);
   if (!axes.has_value()) {
@@ -131,8 +129,9 @@ absl::Status ProdGradient(GradientContext& g) {
   const Output rest =
       g.Call("Slice", {moved_shape, end, g.Constant(Tensor::Vector<int32_t>({-1}))});
   const Output first_axis = g.Constant(Tensor::Scalar<int32_t>(0));
-  const Output flat_shape = g.Call(
-      "Pack", {g.Call("Prod", {front, first_axis}), g.Call("Prod", {rest, first_axis})}, {{"N", 2}});
+  const Output flat_shape =
+      g.Call("Pack", {g.Call("Prod", {front, first_axis}), g.Call("Prod", {rest, first_axis})},
+             {{"N", 2}});
   const Output flat = g.Call("Reshape", {moved, flat_shape});
   const Output before = g.Call("Cumprod", {flat, first_axis}, {{"exclusive", true}});
   const Output after =

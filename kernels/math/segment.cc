@@ -30,7 +30,8 @@ void WidenRow(const char* from, float* to, int64_t n) {
   ToFloat(reinterpret_cast<const H*>(from), to, n);
 }
 
-// Adds row i of `data` to row ids[i] of `output`, both of `width` elements; negative ids are left out.
+// Adds row i of `data` to row ids[i] of `output`, both of `width` elements; negative ids are left
+// out.
 absl::Status AddRows(KernelContext& c, const Tensor& data, absl::Span<const int64_t> ids,
                      int64_t width, Tensor* output) {
   const DataType dtype = data.dtype();
@@ -55,7 +56,8 @@ absl::Status AddRows(KernelContext& c, const Tensor& data, absl::Span<const int6
       if (ids[i] < 0) continue;
       for (int64_t column = begin; column < end;) {
         const int64_t n = half ? std::min(kHalfBlock, end - column) : end - column;
-        const void* x = from + (i * static_cast<size_t>(width) + static_cast<size_t>(column)) * size;
+        const void* x =
+            from + (i * static_cast<size_t>(width) + static_cast<size_t>(column)) * size;
         if (half) {
           (dtype == kFloat16 ? WidenRow<Float16> : WidenRow<Bfloat16>)(static_cast<const char*>(x),
                                                                        row, n);
@@ -119,7 +121,7 @@ absl::Status ComputeSegmentSum(KernelContext& c) {
   }
   const int64_t rows = ids.empty() ? 0 : ids.back() + 1;
   TANDEM_ASSIGN_OR_RETURN(const Shape shape, WithRows(rows, data.shape(), 1));
-  TANDEM_ASSIGN_OR_RETURN(Tensor* output, c.AllocateOutput(0, shape));
+  TANDEM_ASSIGN_OR_RETURN(Tensor * output, c.AllocateOutput(0, shape));
   if (ids.empty()) return absl::OkStatus();
   return AddRows(c, data, ids, shape.num_elements() / rows, output);
 }
@@ -153,9 +155,10 @@ KernelDef SegmentKernel(KernelFunction function) {
 TANDEM_OP("SegmentSum")
     .Inputs("data:T, segment_ids:Tindices")
     .Outputs("output:T")
-    .Attrs("T:type{float32,float64,int32,uint8,int16,int8,complex64,int64,qint8,quint8,qint32,"
-           "bfloat16,qint16,quint16,uint16,complex128,float16,uint32,uint64}; "
-           "Tindices:type{int32,int64}")
+    .Attrs(
+        "T:type{float32,float64,int32,uint8,int16,int8,complex64,int64,qint8,quint8,qint32,"
+        "bfloat16,qint16,quint16,uint16,complex128,float16,uint32,uint64}; "
+        "Tindices:type{int32,int64}")
     .Shape(SegmentSumShape)
     .Gradient(SegmentSumGradient)
     .Cpu(SegmentKernel(ComputeSegmentSum));
@@ -174,7 +177,8 @@ absl::Status ComputeUnsortedSegmentSum(KernelContext& c) {
                                    prefix.DebugString());
   }
   TANDEM_ASSIGN_OR_RETURN(const int64_t rows, ScalarArgument(c.input(2), "num_segments"));
-  if (rows < 0) return errors::InvalidArgument("num_segments is ", rows, "; it must not be negative");
+  if (rows < 0)
+    return errors::InvalidArgument("num_segments is ", rows, "; it must not be negative");
   const std::vector<int64_t> ids = ReadIds(segment_ids);
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < rows) continue;
@@ -182,7 +186,7 @@ absl::Status ComputeUnsortedSegmentSum(KernelContext& c) {
                                    ", not below num_segments, ", rows);
   }
   TANDEM_ASSIGN_OR_RETURN(const Shape shape, WithRows(rows, data.shape(), prefix.rank()));
-  TANDEM_ASSIGN_OR_RETURN(Tensor* output, c.AllocateOutput(0, shape));
+  TANDEM_ASSIGN_OR_RETURN(Tensor * output, c.AllocateOutput(0, shape));
   if (shape.num_elements() == 0) return absl::OkStatus();
   return AddRows(c, data, ids, shape.num_elements() / rows, output);
 }
@@ -219,8 +223,9 @@ absl::Status UnsortedSegmentSumGradient(GradientContext& g) {
                                           g.Constant(Tensor::Scalar<int32_t>(0))});
   // [shape of ids, 1, …] so that it broadcasts against the rows.
   const Output missing = g.Call("Sub", {g.Call("Rank", {rows}), g.Call("Rank", {ids})});
-  const Output ones = g.Call("Fill", {g.Call("Reshape", {missing, g.Constant(Tensor::Vector<int32_t>({1}))}),
-                                      g.Constant(Tensor::Scalar<int32_t>(1))});
+  const Output ones =
+      g.Call("Fill", {g.Call("Reshape", {missing, g.Constant(Tensor::Vector<int32_t>({1}))}),
+                      g.Constant(Tensor::Scalar<int32_t>(1))});
   const Output shape =
       g.Call("ConcatV2", {g.Call("Shape", {ids}), ones, g.Constant(Tensor::Scalar<int32_t>(0))},
              {{"N", 2}});
@@ -232,9 +237,10 @@ absl::Status UnsortedSegmentSumGradient(GradientContext& g) {
 TANDEM_OP("UnsortedSegmentSum")
     .Inputs("data:T, segment_ids:Tindices, num_segments:Tnumsegments")
     .Outputs("output:T")
-    .Attrs("T:type{float32,float64,int32,uint8,int16,int8,complex64,int64,qint8,quint8,qint32,"
-           "bfloat16,qint16,quint16,uint16,complex128,float16,uint32,uint64}; "
-           "Tindices:type{int16,int32,int64}; Tnumsegments:type{int32,int64}=int32")
+    .Attrs(
+        "T:type{float32,float64,int32,uint8,int16,int8,complex64,int64,qint8,quint8,qint32,"
+        "bfloat16,qint16,quint16,uint16,complex128,float16,uint32,uint64}; "
+        "Tindices:type{int16,int32,int64}; Tnumsegments:type{int32,int64}=int32")
     .Shape(UnsortedSegmentSumShape)
     .Gradient(UnsortedSegmentSumGradient)
     .HostMemory({"num_segments"})

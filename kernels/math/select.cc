@@ -69,7 +69,7 @@ absl::Status Run(KernelContext& c, const Shape& condition_shape) {
   TANDEM_ASSIGN_OR_RETURN(const BroadcastPlan plan,
                           BroadcastPlan::Make({&condition_shape, &t.shape(), &e.shape()}));
   if (!IsTriviallyCopyable(t.dtype())) {
-    TANDEM_ASSIGN_OR_RETURN(Tensor* to, c.AllocateOutput(0, plan.output_shape()));
+    TANDEM_ASSIGN_OR_RETURN(Tensor * to, c.AllocateOutput(0, plan.output_shape()));
     if (t.dtype() == kString) {
       ChooseObjects<std::string>(plan, condition, t, e, to);
     } else if (t.dtype() == kVariant) {
@@ -83,7 +83,7 @@ absl::Status Run(KernelContext& c, const Shape& condition_shape) {
   const void* const a = t.data();
   const void* const b = e.data();
   const size_t size = DataTypeSize(t.dtype());
-  TANDEM_ASSIGN_OR_RETURN(Tensor* output, c.ForwardOrAllocate({1, 2}, 0, plan.output_shape()));
+  TANDEM_ASSIGN_OR_RETURN(Tensor * output, c.ForwardOrAllocate({1, 2}, 0, plan.output_shape()));
   char* const to = static_cast<char*>(output->mutable_data());
   const Loop loop = LoopFor(size);
   c.parallel().For(plan.num_elements(), 0.5, [&](int64_t begin, int64_t end) {
@@ -128,8 +128,8 @@ absl::Status ComputeSelect(KernelContext& c) {
   const Shape& t = c.input(1).shape();
   const Shape& e = c.input(2).shape();
   if (t != e) {
-    return errors::InvalidArgument("t and e have shapes ", t.DebugString(), " and ", e.DebugString(),
-                                   "; they must be equal");
+    return errors::InvalidArgument("t and e have shapes ", t.DebugString(), " and ",
+                                   e.DebugString(), "; they must be equal");
   }
   if (condition.IsScalar()) {
     c.SetOutput(0, c.TakeInput(c.input(0).ScalarValue<bool>() ? 1 : 2));

@@ -69,9 +69,9 @@ std::vector<Reducer> FloatReducers() {
 }
 template <typename Op>
 std::vector<Reducer> NumberReducers() {
-  return Join<Reducer>({FloatReducers<Op>(),
-                        SignlessReducers<Op, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t,
-                                         uint32_t, uint64_t>()});
+  return Join<Reducer>(
+      {FloatReducers<Op>(), SignlessReducers<Op, int8_t, int16_t, int32_t, int64_t, uint8_t,
+                                             uint16_t, uint32_t, uint64_t>()});
 }
 template <typename... Ts>
 std::vector<Reducer> MeanReducers() {
@@ -88,7 +88,8 @@ const OpRegistration mean(
                 MeanReducers<float, double, Float16, Bfloat16, C64, C128, int8_t, int16_t, int32_t,
                              int64_t, uint8_t, uint16_t, uint32_t, uint64_t>()));
 const OpRegistration prod(ReductionOp("Prod", kAttrs, ProdGradient, NumberReducers<Prod>()));
-// --- L2Loss: half the sum of squares ---------------------------------------------------------------
+// --- L2Loss: half the sum of squares
+// ---------------------------------------------------------------
 
 struct HalfOfSquares : Sum {
   template <typename T>
@@ -109,7 +110,7 @@ class L2LossKernel final : public Kernel {
     const Shape flat({x.num_elements()});
     TANDEM_ASSIGN_OR_RETURN(const ReductionGeometry geometry,
                             ReductionGeometry::Make(flat, {0}, false));
-    TANDEM_ASSIGN_OR_RETURN(Tensor* y, c.AllocateOutput(0, Shape()));
+    TANDEM_ASSIGN_OR_RETURN(Tensor * y, c.AllocateOutput(0, Shape()));
     static const Reducer reducer = OneReducer<HalfOfSquares, T, T>();
     return Reduce(c, reducer, geometry, x.data(), y->mutable_data());
   }

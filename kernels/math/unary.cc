@@ -14,8 +14,7 @@ using C64 = std::complex<float>;
 using C128 = std::complex<double>;
 
 constexpr char kRealTypes[] = "T:type{bfloat16,float16,float32,float64}";
-constexpr char kFloatTypes[] =
-    "T:type{bfloat16,float16,float32,float64,complex64,complex128}";
+constexpr char kFloatTypes[] = "T:type{bfloat16,float16,float32,float64,complex64,complex128}";
 constexpr char kSignedTypes[] =
     "T:type{bfloat16,float16,float32,float64,int8,int16,int32,int64,complex64,complex128}";
 
@@ -39,10 +38,10 @@ TANDEM_OP("Neg")
     .Attrs(kSignedTypes)
     .Shape(UnchangedShape)
     .Gradient(NegGradient)
-    .Cpu(UnaryKernel(Join<TypedUnaryLoop>(
-                         {UnaryLoops<Neg, float, double, Float16, Bfloat16, C64, C128>(),
-                          SignlessUnaryLoops<Neg, int8_t, int16_t, int32_t, int64_t>()}),
-                     kCheap));
+    .Cpu(UnaryKernel(
+        Join<TypedUnaryLoop>({UnaryLoops<Neg, float, double, Float16, Bfloat16, C64, C128>(),
+                              SignlessUnaryLoops<Neg, int8_t, int16_t, int32_t, int64_t>()}),
+        kCheap));
 
 struct Abs {
   template <typename T>
@@ -131,8 +130,9 @@ absl::Status SquareGradient(GradientContext& g) {
 TANDEM_OP("Square")
     .Inputs("x:T")
     .Outputs("y:T")
-    .Attrs("T:type{bfloat16,float16,float32,float64,int8,int16,int32,int64,uint8,uint16,uint32,"
-           "uint64,complex64,complex128}")
+    .Attrs(
+        "T:type{bfloat16,float16,float32,float64,int8,int16,int32,int64,uint8,uint16,uint32,"
+        "uint64,complex64,complex128}")
     .Shape(UnchangedShape)
     .Gradient(SquareGradient)
     .Cpu(UnaryKernel(
@@ -268,9 +268,9 @@ TANDEM_OP("Round")
     .Attrs(kSignedTypes)
     .Shape(UnchangedShape)
     .Gradient(NoGradient)
-    .Cpu(UnaryKernel(UnaryLoops<Rint, float, double, Float16, Bfloat16, int8_t, int16_t, int32_t,
-                                int64_t>(),
-                     kCheap));
+    .Cpu(UnaryKernel(
+        UnaryLoops<Rint, float, double, Float16, Bfloat16, int8_t, int16_t, int32_t, int64_t>(),
+        kCheap));
 
 // --- Tests ---------------------------------------------------------------------------------------
 

@@ -280,11 +280,11 @@ absl::Status OfInput(GradientContext& g, absl::string_view grad) {
   return absl::OkStatus();
 }
 
-// The gradient ops are linear in their first input. Those of piecewise linear functions do not change
-// with the second.
+// The gradient ops are linear in their first input. Those of piecewise linear functions do not
+// change with the second.
 absl::Status PiecewiseSecond(GradientContext& g, AttrMap attrs = {}) {
-  g.SetInputGradient(
-      0, g.Call(g.node().type(), {g.OutputGradient(0), g.input(1)}, std::move(attrs)));
+  g.SetInputGradient(0,
+                     g.Call(g.node().type(), {g.OutputGradient(0), g.input(1)}, std::move(attrs)));
   g.SetInputGradient(1, g.Call("ZerosLike", {g.input(1)}));
   return absl::OkStatus();
 }
@@ -295,16 +295,17 @@ absl::Status ExponentialSecond(GradientContext& g) {
   const Output y = g.input(1);
   g.SetInputGradient(0, g.Call(g.node().type(), {dy, y}));
   const Output zeros = g.Call("ZerosLike", {y});
-  g.SetInputGradient(1, g.Call("SelectV2", {g.Call("Less", {y, zeros}),
-                                            g.Call("Mul", {dy, gradients}), zeros}));
+  g.SetInputGradient(
+      1, g.Call("SelectV2", {g.Call("Less", {y, zeros}), g.Call("Mul", {dy, gradients}), zeros}));
   return absl::OkStatus();
 }
 
 TANDEM_OP("Relu")
     .Inputs("features:T")
     .Outputs("activations:T")
-    .Attrs("T:type{float32,float64,int32,uint8,int16,int8,int64,bfloat16,uint16,float16,uint32,"
-           "uint64,qint8}")
+    .Attrs(
+        "T:type{float32,float64,int32,uint8,int16,int8,int64,bfloat16,uint16,float16,uint32,"
+        "uint64,qint8}")
     .Shape(UnchangedShape)
     .Gradient([](GradientContext& g) { return OfOutput(g, "ReluGrad"); })
     .Cpu(ForNumbers<UnaryKernel, Relu>());
@@ -312,8 +313,9 @@ TANDEM_OP("Relu")
 TANDEM_OP("ReluGrad")
     .Inputs("gradients:T, features:T")
     .Outputs("backprops:T")
-    .Attrs("T:type{float32,float64,int32,uint8,int16,int8,int64,bfloat16,uint16,float16,uint32,"
-           "uint64}")
+    .Attrs(
+        "T:type{float32,float64,int32,uint8,int16,int8,int64,bfloat16,uint16,float16,uint32,"
+        "uint64}")
     .Shape(MergedShape)
     .Gradient([](GradientContext& g) { return PiecewiseSecond(g); })
     .Cpu(ForNumbers<GradientKernel, ReluGrad>());
@@ -321,8 +323,9 @@ TANDEM_OP("ReluGrad")
 TANDEM_OP("Relu6")
     .Inputs("features:T")
     .Outputs("activations:T")
-    .Attrs("T:type{float32,float64,int32,uint8,int16,int8,int64,bfloat16,uint16,float16,uint32,"
-           "uint64}")
+    .Attrs(
+        "T:type{float32,float64,int32,uint8,int16,int8,int64,bfloat16,uint16,float16,uint32,"
+        "uint64}")
     .Shape(UnchangedShape)
     .Gradient([](GradientContext& g) { return OfOutput(g, "Relu6Grad"); })
     .Cpu(ForNumbers<UnaryKernel, Relu6>());
@@ -330,8 +333,9 @@ TANDEM_OP("Relu6")
 TANDEM_OP("Relu6Grad")
     .Inputs("gradients:T, features:T")
     .Outputs("backprops:T")
-    .Attrs("T:type{float32,float64,int32,uint8,int16,int8,int64,bfloat16,uint16,float16,uint32,"
-           "uint64}")
+    .Attrs(
+        "T:type{float32,float64,int32,uint8,int16,int8,int64,bfloat16,uint16,float16,uint32,"
+        "uint64}")
     .Shape(MergedShape)
     .Gradient([](GradientContext& g) { return PiecewiseSecond(g); })
     .Cpu(ForNumbers<GradientKernel, Relu6Grad>());

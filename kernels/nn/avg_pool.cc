@@ -158,8 +158,8 @@ AttrMap SameAttrs(const GradientContext& g) {
 }
 
 absl::Status AvgPoolGradient(GradientContext& g) {
-  g.SetInputGradient(0, g.Call("AvgPoolGrad", {g.Call("Shape", {g.input(0)}), g.OutputGradient(0)},
-                               SameAttrs(g)));
+  g.SetInputGradient(
+      0, g.Call("AvgPoolGrad", {g.Call("Shape", {g.input(0)}), g.OutputGradient(0)}, SameAttrs(g)));
   return absl::OkStatus();
 }
 absl::Status AvgPoolGradGradient(GradientContext& g) {
@@ -170,8 +170,9 @@ absl::Status AvgPoolGradGradient(GradientContext& g) {
 TANDEM_OP("AvgPool")
     .Inputs("value:T")
     .Outputs("output:T")
-    .Attrs("ksize:list(int)>=4; strides:list(int)>=4; padding:string{SAME,VALID}; "
-           "data_format:string{NHWC,NCHW}=NHWC; T:type{float16,bfloat16,float32,float64}")
+    .Attrs(
+        "ksize:list(int)>=4; strides:list(int)>=4; padding:string{SAME,VALID}; "
+        "data_format:string{NHWC,NCHW}=NHWC; T:type{float16,bfloat16,float32,float64}")
     .Shape([](ShapeContext& c) { return PoolShape(c, false); })
     .Gradient(AvgPoolGradient)
     .Cpu(ByType<AvgPoolKernel, float, double, Float16, Bfloat16>("T"));
@@ -179,8 +180,9 @@ TANDEM_OP("AvgPool")
 TANDEM_OP("AvgPoolGrad")
     .Inputs("orig_input_shape:int32, grad:T")
     .Outputs("output:T")
-    .Attrs("ksize:list(int)>=4; strides:list(int)>=4; padding:string{SAME,VALID}; "
-           "data_format:string{NHWC,NCHW}=NHWC; T:type{float16,bfloat16,float32,float64}")
+    .Attrs(
+        "ksize:list(int)>=4; strides:list(int)>=4; padding:string{SAME,VALID}; "
+        "data_format:string{NHWC,NCHW}=NHWC; T:type{float16,bfloat16,float32,float64}")
     .HostMemory({"orig_input_shape"})
     .Shape(AvgPoolGradShape)
     .Gradient(AvgPoolGradGradient)

@@ -1,11 +1,11 @@
-// FusedBatchNormV3, FusedBatchNormGradV3 and _FusedBatchNormEx: normalization of each channel over the
-// batch and all pixels (Ioffe and Szegedy 2015).
+// FusedBatchNormV3, FusedBatchNormGradV3 and _FusedBatchNormEx: normalization of each channel over
+// the batch and all pixels (Ioffe and Szegedy 2015).
 //
 //   y = (x - mean) / sqrt(variance + epsilon) * scale + offset
 //
-// In training, mean and variance are those of x, taken in two passes over x. `batch_variance` is the
-// unbiased estimate (n - 1 in the denominator), and `reserve_space_2`, which the gradient wants, the
-// variance of these n numbers itself. Statistics and sums are float, whatever T is.
+// In training, mean and variance are those of x, taken in two passes over x. `batch_variance` is
+// the unbiased estimate (n - 1 in the denominator), and `reserve_space_2`, which the gradient
+// wants, the variance of these n numbers itself. Statistics and sums are float, whatever T is.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -55,17 +55,18 @@ absl::Status CheckVector(const Tensor& t, absl::string_view name, int64_t channe
                                  t.shape().DebugString());
 }
 
-// totals[c] = the sum of f(element, c), and for two sums of f's second, over all elements of channel c.
+// totals[c] = the sum of f(element, c), and for two sums of f's second, over all elements of
+// channel c.
 template <int kSums, typename F>
 void ChannelSums(const View& v, ParallelRunner& parallel, float* totals, F f) {
   ColumnSums<kSums>(v.rows, v.channels, 0.4 * kSums * static_cast<double>(v.channels * v.inner),
                     parallel, totals, [&](int64_t row, float* sums) { f(row, sums); });
 }
 
-// Some neighbouring elements: where channels lie side by side those of several channels, from `channel` on,
-// and of several rows when channels are few; else of one channel. Results go through a buffer of this
-// size on the stack: an output may lie in an input's memory, which would keep the compiler from
-// making vectors.
+// Some neighbouring elements: where channels lie side by side those of several channels, from
+// `channel` on, and of several rows when channels are few; else of one channel. Results go through
+// a buffer of this size on the stack: an output may lie in an input's memory, which would keep the
+// compiler from making vectors.
 constexpr int64_t kPiece = 256;
 struct Piece {
   int64_t first = 0;  // Of all elements.
@@ -169,8 +170,9 @@ class ForwardKernel : public BatchNormKernel {
     const T* const from = x.Elements<T>().data();
     if (is_training_) {
       Statistics(v, from, c.parallel(), out[3], out[4]);
-      const float unbias = static_cast<float>(
-          static_cast<double>(v.count()) / static_cast<double>(std::max<int64_t>(v.count() - 1, 1)));
+      const float unbias =
+          static_cast<float>(static_cast<double>(v.count()) /
+                             static_cast<double>(std::max<int64_t>(v.count() - 1, 1)));
       for (int64_t i = 0; i < v.channels; ++i) {
         const float unbiased = out[4][i] * unbias;
         out[1][i] = wants_given ? (1 - factor_) * given_mean[i] + factor_ * out[3][i] : out[3][i];
@@ -206,9 +208,8 @@ class ForwardKernel : public BatchNormKernel {
         return;
       }
       for (int64_t i = 0; i < v.channels; ++i) {
-        sums[i] += SumOf(v.inner, [&](int64_t j) {
-          return static_cast<float>(from[i * v.inner + j]);
-        });
+        sums[i] +=
+            SumOf(v.inner, [&](int64_t j) { return static_cast<float>(from[i * v.inner + j]); });
       }
     });
     for (int64_t i = 0; i < v.channels; ++i) mean[i] /= n;
@@ -279,8 +280,8 @@ class ForwardKernel : public BatchNormKernel {
 
 // With h = (x - mean) / sqrt(variance + epsilon) and E the mean over a channel:
 //   doffset = sum(dy),  dscale = sum(dy h),
-//   dx = scale / sqrt(variance + epsilon) (dy - E(dy) - h E(dy h)) in training, where mean and variance
-//   follow x; otherwise without the two means.
+//   dx = scale / sqrt(variance + epsilon) (dy - E(dy) - h E(dy h)) in training, where mean and
+//   variance follow x; otherwise without the two means.
 template <typename T>
 class BackwardKernel : public BatchNormKernel {
  public:
@@ -292,8 +293,7 @@ class BackwardKernel : public BatchNormKernel {
       return errors::InvalidArgument("y_backprop has shape ", dy.shape().DebugString(), ", x has ",
                                      x.shape().DebugString(), "; they must be the same");
     }
-    static constexpr const char* kNames[] = {"", "", "scale", "reserve_space_1",
-                                             "reserve_space_2"};
+    static constexpr const char* kNames[] = {"", "", "scale", "reserve_space_1", "reserve_space_2"};
     for (int i = 2; i < 5; ++i) {
       TANDEM_RETURN_IF_ERROR(CheckVector(c.input(i), kNames[i], v.channels));
     }
@@ -425,22 +425,27 @@ KernelDef Typed(KernelDef def) {
 
 TANDEM_OP("FusedBatchNormV3")
     .Inputs("x:T, scale:U, offset:U, mean:U, variance:U")
-    .Outputs("y:T, batch_mean:U, batch_variance:U, reserve_space_1:U, reserve_space_2:U, "
-             "reserve_space_3:U")
-    .Attrs("T:type{float16,bfloat16,float32}; U:type{bfloat16,float32}; epsilon:float=0.0001; "
-           "exponential_avg_factor:float=1.0; "
-           "data_format:string{NHWC,NCHW,NDHWC,NCDHW}=NHWC; is_training:bool=True")
+    .Outputs(
+        "y:T, batch_mean:U, batch_variance:U, reserve_space_1:U, reserve_space_2:U, "
+        "reserve_space_3:U")
+    .Attrs(
+        "T:type{float16,bfloat16,float32}; U:type{bfloat16,float32}; epsilon:float=0.0001; "
+        "exponential_avg_factor:float=1.0; "
+        "data_format:string{NHWC,NCHW,NDHWC,NCDHW}=NHWC; is_training:bool=True")
     .Shape(ForwardShape)
     .Gradient(BatchNormGradient)
     .Cpu(Typed(ByType<ForwardKernel, float, Float16, Bfloat16>("T")));
 
 TANDEM_OP("FusedBatchNormGradV3")
-    .Inputs("y_backprop:T, x:T, scale:float32, reserve_space_1:U, reserve_space_2:U, "
-            "reserve_space_3:U")
-    .Outputs("x_backprop:T, scale_backprop:U, offset_backprop:U, reserve_space_4:U, "
-             "reserve_space_5:U")
-    .Attrs("T:type{float16,bfloat16,float32}; U:type{float32}; epsilon:float=0.0001; "
-           "data_format:string{NHWC,NCHW,NDHWC,NCDHW}=NHWC; is_training:bool=True")
+    .Inputs(
+        "y_backprop:T, x:T, scale:float32, reserve_space_1:U, reserve_space_2:U, "
+        "reserve_space_3:U")
+    .Outputs(
+        "x_backprop:T, scale_backprop:U, offset_backprop:U, reserve_space_4:U, "
+        "reserve_space_5:U")
+    .Attrs(
+        "T:type{float16,bfloat16,float32}; U:type{float32}; epsilon:float=0.0001; "
+        "data_format:string{NHWC,NCHW,NDHWC,NCDHW}=NHWC; is_training:bool=True")
     .Shape(BackwardShape)
     .Gradient(BatchNormSecondGradient)
     .Cpu(Typed(ByType<BackwardKernel, float, Float16, Bfloat16>("T")));
@@ -448,12 +453,14 @@ TANDEM_OP("FusedBatchNormGradV3")
 // TensorFlow's own fusion: y = activation(normalized + side input).
 TANDEM_OP("_FusedBatchNormEx")
     .Inputs("x:T, scale:U, offset:U, mean:U, variance:U, side_input:num_side_inputs*T")
-    .Outputs("y:T, batch_mean:U, batch_variance:U, reserve_space_1:U, reserve_space_2:U, "
-             "reserve_space_3:U")
-    .Attrs("T:type{float16,bfloat16,float32}; U:type{float32}; epsilon:float=0.0001; "
-           "exponential_avg_factor:float=1.0; num_side_inputs:int>=0=0; "
-           "activation_mode:string=\"Identity\"; "
-           "data_format:string{NHWC,NCHW,NDHWC,NCDHW}=NHWC; is_training:bool=True")
+    .Outputs(
+        "y:T, batch_mean:U, batch_variance:U, reserve_space_1:U, reserve_space_2:U, "
+        "reserve_space_3:U")
+    .Attrs(
+        "T:type{float16,bfloat16,float32}; U:type{float32}; epsilon:float=0.0001; "
+        "exponential_avg_factor:float=1.0; num_side_inputs:int>=0=0; "
+        "activation_mode:string=\"Identity\"; "
+        "data_format:string{NHWC,NCHW,NDHWC,NCDHW}=NHWC; is_training:bool=True")
     .Shape(ForwardShape)
     .Cpu(Typed(ByType<ForwardKernel, float, Float16, Bfloat16>("T")));
 

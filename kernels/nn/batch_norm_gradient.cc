@@ -64,9 +64,11 @@ absl::Status BatchNormGradient(GradientContext& g) {
   return absl::OkStatus();
 }
 
-// The op computes, with r = 1 / sqrt(variance + epsilon), h = (x - mean) r and E the mean over a channel,
+// The op computes, with r = 1 / sqrt(variance + epsilon), h = (x - mean) r and E the mean over a
+// channel,
 //   dx = scale r (dy - E(dy) - h E(dy h)),  dscale = sum(dy h),  doffset = sum(dy).
-// Let a, b, c be the gradients with respect to these three. The map from dy to dx is its own adjoint:
+// Let a, b, c be the gradients with respect to these three. The map from dy to dx is its own
+// adjoint:
 //   to dy:     scale r (a - E(a) - h E(a h)) + b h + c
 //   to scale:  sum(a r (dy - E(dy) - h E(dy h)))
 //   to x:      r (w - E(w) - h E(w h)) - scale r² h q, where

@@ -23,7 +23,7 @@ struct AdditionType {
   using Type = ComputeType<T>;
 };
 template <typename T>
-  requires std::is_integral_v<T>
+requires std::is_integral_v<T>
 struct AdditionType<T> {
   using Type = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 };
@@ -193,8 +193,8 @@ absl::Status BiasGradShape(ShapeContext& c) {
 absl::Status BiasAddGradient(GradientContext& g) {
   const Output dy = g.OutputGradient(0);
   g.SetInputGradient(0, dy);
-  g.SetInputGradient(1, g.Call("BiasAddGrad", {dy},
-                               {{"data_format", g.Attr<std::string>("data_format")}}));
+  g.SetInputGradient(
+      1, g.Call("BiasAddGrad", {dy}, {{"data_format", g.Attr<std::string>("data_format")}}));
   return absl::OkStatus();
 }
 
@@ -210,8 +210,8 @@ absl::Status BiasAddV1Gradient(GradientContext& g) {
 absl::Status BiasAddGradGradient(GradientContext& g) {
   const Output d = g.OutputGradient(0);
   const std::string format = g.Attr<std::string>("data_format");
-  g.SetInputGradient(0, g.Call("BiasAdd", {g.Call("ZerosLike", {g.input(0)}), d},
-                               {{"data_format", format}}));
+  g.SetInputGradient(
+      0, g.Call("BiasAdd", {g.Call("ZerosLike", {g.input(0)}), d}, {{"data_format", format}}));
   return absl::OkStatus();
 }
 
@@ -224,9 +224,10 @@ KernelDef ForNumbers() {
 TANDEM_OP("BiasAdd")
     .Inputs("value:T, bias:T")
     .Outputs("output:T")
-    .Attrs("T:type{float32,float64,int32,uint8,int16,int8,complex64,int64,qint8,quint8,qint32,"
-           "bfloat16,qint16,quint16,uint16,complex128,float16,uint32,uint64}; "
-           "data_format:string{NHWC,NCHW}=NHWC")
+    .Attrs(
+        "T:type{float32,float64,int32,uint8,int16,int8,complex64,int64,qint8,quint8,qint32,"
+        "bfloat16,qint16,quint16,uint16,complex128,float16,uint32,uint64}; "
+        "data_format:string{NHWC,NCHW}=NHWC")
     .Shape([](ShapeContext& c) {
       return BiasShape(c, c.Attr<std::string>("data_format") == "NCHW");
     })
@@ -236,8 +237,9 @@ TANDEM_OP("BiasAdd")
 TANDEM_OP("BiasAddV1")
     .Inputs("value:T, bias:T")
     .Outputs("output:T")
-    .Attrs("T:type{float32,float64,int32,uint8,int16,int8,complex64,int64,qint8,quint8,qint32,"
-           "bfloat16,qint16,quint16,uint16,complex128,float16,uint32,uint64}")
+    .Attrs(
+        "T:type{float32,float64,int32,uint8,int16,int8,complex64,int64,qint8,quint8,qint32,"
+        "bfloat16,qint16,quint16,uint16,complex128,float16,uint32,uint64}")
     .Shape([](ShapeContext& c) { return BiasShape(c, false); })
     .Gradient(BiasAddV1Gradient)
     .Cpu(ForNumbers<BiasAddKernel>());
@@ -245,9 +247,10 @@ TANDEM_OP("BiasAddV1")
 TANDEM_OP("BiasAddGrad")
     .Inputs("out_backprop:T")
     .Outputs("output:T")
-    .Attrs("T:type{float32,float64,int32,uint8,int16,int8,complex64,int64,qint8,quint8,qint32,"
-           "bfloat16,qint16,quint16,uint16,complex128,float16,uint32,uint64}; "
-           "data_format:string{NHWC,NCHW}=NHWC")
+    .Attrs(
+        "T:type{float32,float64,int32,uint8,int16,int8,complex64,int64,qint8,quint8,qint32,"
+        "bfloat16,qint16,quint16,uint16,complex128,float16,uint32,uint64}; "
+        "data_format:string{NHWC,NCHW}=NHWC")
     .Shape(BiasGradShape)
     .Gradient(BiasAddGradGradient)
     .Cpu(ForNumbers<BiasAddGradKernel>());

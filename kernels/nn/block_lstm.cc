@@ -1,13 +1,14 @@
-// BlockLSTMV2 and BlockLSTMGradV2: a long short-term memory (Hochreiter and Schmidhuber 1997; peepholes
-// after Gers 2002) over all steps of a batch of sequences.
+// BlockLSTMV2 and BlockLSTMGradV2: a long short-term memory (Hochreiter and Schmidhuber 1997;
+// peepholes after Gers 2002) over all steps of a batch of sequences.
 //
-// With [i f c o] = [x h'] w + b, where ' marks the step before and the columns of w are in that order:
+// With [i f c o] = [x h'] w + b, where ' marks the step before and the columns of w are in that
+// order:
 //   i = sigmoid(i + wci cs')   f = sigmoid(f + wcf cs')   ci = tanh(c)
 //   cs = ci i + cs' f, clipped to [-cell_clip, cell_clip] if cell_clip > 0
 //   o = sigmoid(o + wco cs)    co = tanh(cs)              h = co o
-// The products of x with w do not wait for the step before, so they are one product for all steps, and so
-// are those of the gradients with respect to x and w. Only h' w is left to each step. float16 is
-// computed in float and rounded at the end.
+// The products of x with w do not wait for the step before, so they are one product for all steps,
+// and so are those of the gradients with respect to x and w. Only h' w is left to each step.
+// float16 is computed in float and rounded at the end.
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -43,8 +44,8 @@ absl::StatusOr<Sizes> CheckInputs(KernelContext& c) {
   const Shape& b = c.input(8).shape();
   if (!c.input(0).shape().IsScalar() || x.rank() != 3 || !b.IsVector() || b.dim(0) % 4 != 0) {
     return errors::InvalidArgument("seq_len_max, x and b have shapes ",
-                                   c.input(0).shape().DebugString(), ", ", x.DebugString(),
-                                   " and ", b.DebugString(),
+                                   c.input(0).shape().DebugString(), ", ", x.DebugString(), " and ",
+                                   b.DebugString(),
                                    ", which must be a scalar, [steps, batch, inputs] and "
                                    "[4 * cells]");
   }
@@ -156,9 +157,9 @@ class BlockLstmKernel : public Kernel {
     const float* h_prev = in[3];
     for (int64_t t = 0; t < s.length; ++t) {
       float* const step_gates = gates + t * s.batch * width;
-      TANDEM_RETURN_IF_ERROR(RunGemm(Product(s.batch, width, s.cells, h_prev,
-                                             in[4] + s.inputs * width, step_gates, true),
-                                     c.parallel()));
+      TANDEM_RETURN_IF_ERROR(RunGemm(
+          Product(s.batch, width, s.cells, h_prev, in[4] + s.inputs * width, step_gates, true),
+          c.parallel()));
       float* step[7];
       for (int i = 0; i < 7; ++i) step[i] = out[i] + t * s.state();
       c.parallel().For(s.batch, 15.0 * static_cast<double>(s.cells),
@@ -210,8 +211,9 @@ class BlockLstmKernel : public Kernel {
   bool peephole_ = false;
 };
 
-// Inputs 9 to 15 are the forward op's outputs i, cs, f, o, ci, co, h, and 16 and 17 the gradients with
-// respect to cs and h at every step. The clipping of cells has no derivative, as in TensorFlow.
+// Inputs 9 to 15 are the forward op's outputs i, cs, f, o, ci, co, h, and 16 and 17 the gradients
+// with respect to cs and h at every step. The clipping of cells has no derivative, as in
+// TensorFlow.
 class BlockLstmGradKernel : public Kernel {
  public:
   absl::Status Init(KernelInit& init) {
@@ -263,8 +265,8 @@ class BlockLstmGradKernel : public Kernel {
   }
 
  private:
-  // One row of a step: dh_prev and dcs_prev hold what comes from the step after; the latter is replaced
-  // by what goes to the step before.
+  // One row of a step: dh_prev and dcs_prev hold what comes from the step after; the latter is
+  // replaced by what goes to the step before.
   void Step(int64_t n, const float* const in[18], int64_t at, const float* cs_prev,
             const float* dh_next, float* dcs, float* dgates) const {
     const float* const i = in[9] + at;
@@ -309,8 +311,8 @@ class BlockLstmGradKernel : public Kernel {
     // The output of the step before is h_prev at first, then h, one step late.
     float* const to_w_h = out[3] + s.inputs * width;
     TANDEM_RETURN_IF_ERROR(transposed(s.cells, s.batch, in[3], dgates, to_w_h, false));
-    TANDEM_RETURN_IF_ERROR(transposed(s.cells, rows - s.batch, in[15],
-                                      dgates + s.batch * width, to_w_h, true));
+    TANDEM_RETURN_IF_ERROR(
+        transposed(s.cells, rows - s.batch, in[15], dgates + s.batch * width, to_w_h, true));
     ColumnSums<1>(rows, width, 0.3 * static_cast<double>(width), c.parallel(), out[7],
                   [&](int64_t row, float* __restrict sums) {
                     const float* const g = dgates + row * width;
@@ -362,8 +364,8 @@ absl::Status Gradient(GradientContext& g) {
   for (int i = 0; i < 7; ++i) inputs.push_back(g.output(i));
   inputs.push_back(g.OutputGradient(1));
   inputs.push_back(g.OutputGradient(6));
-  const std::vector<Output> gradients = g.CallAll(
-      "BlockLSTMGradV2", std::move(inputs), {{"use_peephole", g.Attr<bool>("use_peephole")}});
+  const std::vector<Output> gradients = g.CallAll("BlockLSTMGradV2", std::move(inputs),
+                                                  {{"use_peephole", g.Attr<bool>("use_peephole")}});
   if (gradients.size() != 8) return g.status();
   for (int i = 0; i < 8; ++i) g.SetInputGradient(i + 1, gradients[static_cast<size_t>(i)]);
   return absl::OkStatus();
@@ -379,10 +381,12 @@ TANDEM_OP("BlockLSTMV2")
     .Cpu(Make<BlockLstmKernel>("T", {kFloat16, kFloat32}));
 
 TANDEM_OP("BlockLSTMGradV2")
-    .Inputs("seq_len_max:int64, x:T, cs_prev:T, h_prev:T, w:T, wci:T, wcf:T, wco:T, b:T, i:T, "
-            "cs:T, f:T, o:T, ci:T, co:T, h:T, cs_grad:T, h_grad:T")
-    .Outputs("x_grad:T, cs_prev_grad:T, h_prev_grad:T, w_grad:T, wci_grad:T, wcf_grad:T, "
-             "wco_grad:T, b_grad:T")
+    .Inputs(
+        "seq_len_max:int64, x:T, cs_prev:T, h_prev:T, w:T, wci:T, wcf:T, wco:T, b:T, i:T, "
+        "cs:T, f:T, o:T, ci:T, co:T, h:T, cs_grad:T, h_grad:T")
+    .Outputs(
+        "x_grad:T, cs_prev_grad:T, h_prev_grad:T, w_grad:T, wci_grad:T, wcf_grad:T, "
+        "wco_grad:T, b_grad:T")
     .Attrs("use_peephole:bool; T:type{float16,float32}")
     .HostMemory({"seq_len_max"})
     .Shape(BackwardShape)

@@ -11,15 +11,15 @@
 
 namespace tandem {
 
-// Rows in one block. Depends on the sizes alone, so that the sums do not depend on threads. Short enough
-// that little is lost by adding a block's rows to one sum, long enough to be worth a task.
+// Rows in one block. Depends on the sizes alone, so that the sums do not depend on threads. Short
+// enough that little is lost by adding a block's rows to one sum, long enough to be worth a task.
 inline int64_t RowsPerBlock(int64_t columns) {
   return std::clamp<int64_t>(32768 / std::max<int64_t>(1, columns), 16, 256);
 }
 
-// totals[s * columns + j] = the sum over all rows of what add(row, sums) adds to sums[s * columns + j],
-// for s in [0, kSums). Rows are cut into blocks; a block's rows are added in order, and so are the
-// blocks. `add` is called from several threads at once, for different rows.
+// totals[s * columns + j] = the sum over all rows of what add(row, sums) adds to sums[s * columns +
+// j], for s in [0, kSums). Rows are cut into blocks; a block's rows are added in order, and so are
+// the blocks. `add` is called from several threads at once, for different rows.
 template <int kSums, typename Sum, typename Add>
 void ColumnSums(int64_t rows, int64_t columns, double nanoseconds_per_row, ParallelRunner& parallel,
                 Sum* totals, Add add) {

@@ -30,8 +30,7 @@ class ConvolutionKernel : public Kernel {
     if (half) return c.AllocateTemporary(kFloat32, output.shape());
     if (images && output.dtype() != kFloat32 && attrs_.format == DataFormat::kNchw) {
       const Shape& s = output.shape();
-      return c.AllocateTemporary(output.dtype(),
-                                 Shape({s.dim(0), s.dim(2), s.dim(3), s.dim(1)}));
+      return c.AllocateTemporary(output.dtype(), Shape({s.dim(0), s.dim(2), s.dim(3), s.dim(1)}));
     }
     return output;
   }
@@ -73,9 +72,9 @@ class Conv2DKernel : public ConvolutionKernel {
     if (UsesFloat(input.dtype())) {
       TANDEM_ASSIGN_OR_RETURN(const Tensor x, ToFloat(c, input));
       TANDEM_ASSIGN_OR_RETURN(const Tensor w, ToFloat(c, filter));
-      TANDEM_RETURN_IF_ERROR(ConvolveFloat(
-          conv, x.Elements<float>().data(), w.Elements<float>().data(), nullptr, {},
-          result.MutableElements<float>().data(), c.parallel().parallelism()));
+      TANDEM_RETURN_IF_ERROR(
+          ConvolveFloat(conv, x.Elements<float>().data(), w.Elements<float>().data(), nullptr, {},
+                        result.MutableElements<float>().data(), c.parallel().parallelism()));
     } else {
       TANDEM_ASSIGN_OR_RETURN(const Tensor x, ToNhwc(c, input, attrs_.format));
       WithDirectType(input.dtype(), [&]<typename T>() {
@@ -115,9 +114,9 @@ class Conv2DBackpropInputKernel : public ConvolutionKernel {
     if (UsesFloat(dy.dtype())) {
       TANDEM_ASSIGN_OR_RETURN(const Tensor w, ToFloat(c, filter));
       TANDEM_ASSIGN_OR_RETURN(const Tensor g, ToFloat(c, dy));
-      TANDEM_RETURN_IF_ERROR(ConvolveFloatToInput(
-          conv, w.Elements<float>().data(), g.Elements<float>().data(),
-          result.MutableElements<float>().data(), c.parallel().parallelism()));
+      TANDEM_RETURN_IF_ERROR(
+          ConvolveFloatToInput(conv, w.Elements<float>().data(), g.Elements<float>().data(),
+                               result.MutableElements<float>().data(), c.parallel().parallelism()));
     } else {
       TANDEM_ASSIGN_OR_RETURN(const Tensor g, ToNhwc(c, dy, attrs_.format));
       WithDirectType(dy.dtype(), [&]<typename T>() {
@@ -137,8 +136,8 @@ class Conv2DBackpropInputKernel : public ConvolutionKernel {
       return ShapeFromSizes(sizes, "input_sizes");
     }
     const absl::Span<const int32_t> size = sizes.Elements<int32_t>();
-    return Shape::FromDims(ImageDims(attrs_.format, dy.shape().dim(0), size[0], size[1],
-                                     filter.shape().dim(2)));
+    return Shape::FromDims(
+        ImageDims(attrs_.format, dy.shape().dim(0), size[0], size[1], filter.shape().dim(2)));
   }
 };
 
@@ -147,8 +146,7 @@ class Conv2DBackpropFilterKernel : public ConvolutionKernel {
   absl::Status Compute(KernelContext& c) override {
     const Tensor& input = c.input(0);
     const Tensor& dy = c.input(2);
-    TANDEM_ASSIGN_OR_RETURN(const Shape filter_shape,
-                            ShapeFromSizes(c.input(1), "filter_sizes"));
+    TANDEM_ASSIGN_OR_RETURN(const Shape filter_shape, ShapeFromSizes(c.input(1), "filter_sizes"));
     TANDEM_ASSIGN_OR_RETURN(const Convolution conv,
                             MakeConvolution(attrs_, input.shape(), filter_shape));
     TANDEM_RETURN_IF_ERROR(CheckGradient(conv, dy));
@@ -220,8 +218,7 @@ absl::Status BackpropFilterShape(ShapeContext& c) {
   TANDEM_RETURN_IF_ERROR(c.RequireRank(1, 1));
   TANDEM_RETURN_IF_ERROR(c.RequireRank(2, 4));
   TANDEM_ASSIGN_OR_RETURN(const PartialShape output, c.InputAsShape(1));
-  TANDEM_ASSIGN_OR_RETURN(PartialShape of_rank_4,
-                          output.MergeWith(PartialShape::UnknownOfRank(4)));
+  TANDEM_ASSIGN_OR_RETURN(PartialShape of_rank_4, output.MergeWith(PartialShape::UnknownOfRank(4)));
   return c.SetOutput(0, std::move(of_rank_4));
 }
 
@@ -239,10 +236,10 @@ absl::Status Conv2DGradient(GradientContext& g) {
   const Output dy = g.OutputGradient(0);
   const Output input = g.input(0);
   const Output filter = g.input(1);
-  g.SetInputGradient(0, g.Call("Conv2DBackpropInput", {g.Call("Shape", {input}), filter, dy},
-                               SameAttrs(g)));
-  g.SetInputGradient(1, g.Call("Conv2DBackpropFilter", {input, g.Call("Shape", {filter}), dy},
-                               SameAttrs(g)));
+  g.SetInputGradient(
+      0, g.Call("Conv2DBackpropInput", {g.Call("Shape", {input}), filter, dy}, SameAttrs(g)));
+  g.SetInputGradient(
+      1, g.Call("Conv2DBackpropFilter", {input, g.Call("Shape", {filter}), dy}, SameAttrs(g)));
   return absl::OkStatus();
 }
 
@@ -252,8 +249,8 @@ absl::Status BackpropInputGradient(GradientContext& g) {
   const Output d = g.OutputGradient(0);  // Shaped like the convolution's input.
   const Output filter = g.input(1);
   const Output dy = g.input(2);
-  g.SetInputGradient(1, g.Call("Conv2DBackpropFilter", {d, g.Call("Shape", {filter}), dy},
-                               SameAttrs(g)));
+  g.SetInputGradient(
+      1, g.Call("Conv2DBackpropFilter", {d, g.Call("Shape", {filter}), dy}, SameAttrs(g)));
   g.SetInputGradient(2, g.Call("Conv2D", {d, filter}, SameAttrs(g)));
   return absl::OkStatus();
 }
@@ -261,8 +258,8 @@ absl::Status BackpropFilterGradient(GradientContext& g) {
   const Output d = g.OutputGradient(0);  // Shaped like the filter.
   const Output input = g.input(0);
   const Output dy = g.input(2);
-  g.SetInputGradient(0, g.Call("Conv2DBackpropInput", {g.Call("Shape", {input}), d, dy},
-                               SameAttrs(g)));
+  g.SetInputGradient(
+      0, g.Call("Conv2DBackpropInput", {g.Call("Shape", {input}), d, dy}, SameAttrs(g)));
   g.SetInputGradient(2, g.Call("Conv2D", {input, d}, SameAttrs(g)));
   return absl::OkStatus();
 }
@@ -270,10 +267,11 @@ absl::Status BackpropFilterGradient(GradientContext& g) {
 TANDEM_OP("Conv2D")
     .Inputs("input:T, filter:T")
     .Outputs("output:T")
-    .Attrs("T:type{float16,bfloat16,float32,float64,int32}; strides:list(int); "
-           "use_cudnn_on_gpu:bool=True; padding:string{SAME,VALID,EXPLICIT}; "
-           "explicit_paddings:list(int)=[]; data_format:string{NHWC,NCHW}=NHWC; "
-           "dilations:list(int)=[1,1,1,1]")
+    .Attrs(
+        "T:type{float16,bfloat16,float32,float64,int32}; strides:list(int); "
+        "use_cudnn_on_gpu:bool=True; padding:string{SAME,VALID,EXPLICIT}; "
+        "explicit_paddings:list(int)=[]; data_format:string{NHWC,NCHW}=NHWC; "
+        "dilations:list(int)=[1,1,1,1]")
     .Shape(Conv2DShape)
     .Gradient(Conv2DGradient)
     .Cpu(Make<Conv2DKernel>("T", {kFloat16, kBfloat16, kFloat32, kFloat64, kInt32}));
@@ -281,23 +279,24 @@ TANDEM_OP("Conv2D")
 TANDEM_OP("Conv2DBackpropInput")
     .Inputs("input_sizes:int32, filter:T, out_backprop:T")
     .Outputs("output:T")
-    .Attrs("T:type{float16,bfloat16,float32,float64,int32}; strides:list(int); "
-           "use_cudnn_on_gpu:bool=True; padding:string{SAME,VALID,EXPLICIT}; "
-           "explicit_paddings:list(int)=[]; data_format:string{NHWC,NCHW}=NHWC; "
-           "dilations:list(int)=[1,1,1,1]")
+    .Attrs(
+        "T:type{float16,bfloat16,float32,float64,int32}; strides:list(int); "
+        "use_cudnn_on_gpu:bool=True; padding:string{SAME,VALID,EXPLICIT}; "
+        "explicit_paddings:list(int)=[]; data_format:string{NHWC,NCHW}=NHWC; "
+        "dilations:list(int)=[1,1,1,1]")
     .HostMemory({"input_sizes"})
     .Shape(BackpropInputShape)
     .Gradient(BackpropInputGradient)
-    .Cpu(Make<Conv2DBackpropInputKernel>("T",
-                                         {kFloat16, kBfloat16, kFloat32, kFloat64, kInt32}));
+    .Cpu(Make<Conv2DBackpropInputKernel>("T", {kFloat16, kBfloat16, kFloat32, kFloat64, kInt32}));
 
 TANDEM_OP("Conv2DBackpropFilter")
     .Inputs("input:T, filter_sizes:int32, out_backprop:T")
     .Outputs("output:T")
-    .Attrs("T:type{float16,bfloat16,float32,float64}; strides:list(int); "
-           "use_cudnn_on_gpu:bool=True; padding:string{SAME,VALID,EXPLICIT}; "
-           "explicit_paddings:list(int)=[]; data_format:string{NHWC,NCHW}=NHWC; "
-           "dilations:list(int)=[1,1,1,1]")
+    .Attrs(
+        "T:type{float16,bfloat16,float32,float64}; strides:list(int); "
+        "use_cudnn_on_gpu:bool=True; padding:string{SAME,VALID,EXPLICIT}; "
+        "explicit_paddings:list(int)=[]; data_format:string{NHWC,NCHW}=NHWC; "
+        "dilations:list(int)=[1,1,1,1]")
     .HostMemory({"filter_sizes"})
     .Shape(BackpropFilterShape)
     .Gradient(BackpropFilterGradient)

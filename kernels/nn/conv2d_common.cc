@@ -11,8 +11,8 @@ namespace {
 absl::Status CheckChannels(int64_t in, int64_t filter_in, int64_t filter_out) {
   if (in < 0 || filter_in < 0) return absl::OkStatus();
   if (filter_in == 0 ? in != 0 : in % filter_in != 0) {
-    return errors::InvalidArgument("an input of ", in,
-                                   " channels is no multiple of a filter for ", filter_in);
+    return errors::InvalidArgument("an input of ", in, " channels is no multiple of a filter for ",
+                                   filter_in);
   }
   if (in == 0 || filter_out < 0) return absl::OkStatus();
   const int64_t groups = in / filter_in;
@@ -74,13 +74,12 @@ absl::Status Conv2DShape(ShapeContext& c) {
   const PartialShape filter = c.input(1).has_rank() ? c.input(1) : PartialShape::UnknownOfRank(4);
   TANDEM_RETURN_IF_ERROR(
       CheckChannels(input.dim(ChannelAxis(attrs.format)), filter.dim(2), filter.dim(3)));
-  TANDEM_ASSIGN_OR_RETURN(
-      const int64_t height,
-      attrs.OutputSize(0, input.dim(HeightAxis(attrs.format)), filter.dim(0)));
+  TANDEM_ASSIGN_OR_RETURN(const int64_t height,
+                          attrs.OutputSize(0, input.dim(HeightAxis(attrs.format)), filter.dim(0)));
   TANDEM_ASSIGN_OR_RETURN(const int64_t width,
                           attrs.OutputSize(1, input.dim(WidthAxis(attrs.format)), filter.dim(1)));
-  return c.SetOutput(0, PartialShape(absl::MakeConstSpan(ImageDims(
-                            attrs.format, input.dim(0), height, width, filter.dim(3)))));
+  return c.SetOutput(0, PartialShape(absl::MakeConstSpan(
+                            ImageDims(attrs.format, input.dim(0), height, width, filter.dim(3)))));
 }
 
 absl::StatusOr<Tensor> ToNhwc(KernelContext& c, const Tensor& images, DataFormat format) {

@@ -1,16 +1,17 @@
 // Two-dimensional convolution of images, and its two derivatives: the arithmetic, without ops.
 //
 // Filters are [height, width, input channels / groups, output channels] (TensorFlow's HWIO); output
-// channels of group g see the input channels of group g. "Convolution" is correlation, as everywhere
-// in this field: filters are not flipped.
+// channels of group g see the input channels of group g. "Convolution" is correlation, as
+// everywhere in this field: filters are not flipped.
 //
-// float32 goes to oneDNN (convolution_onednn.cc), whose primitives are cached by geometry and number
-// of threads. Other types go to plain loops, which also are what tests compare oneDNN with
+// float32 goes to oneDNN (convolution_onednn.cc), whose primitives are cached by geometry and
+// number of threads. Other types go to plain loops, which also are what tests compare oneDNN with
 // (convolution_direct.cc).
 //
-// Results   depend on values and geometry; in the derivatives, with several threads, also on how many
-//           there are, since oneDNN cuts sums over the batch by that number. The plain loops add in an
-//           order that does not depend on threads.
+// Results   depend on values and geometry; in the derivatives, with several threads, also on how
+// many
+//           there are, since oneDNN cuts sums over the batch by that number. The plain loops add in
+//           an order that does not depend on threads.
 // Threads   Any.
 #ifndef TANDEM_KERNELS_NN_CONVOLUTION_H_
 #define TANDEM_KERNELS_NN_CONVOLUTION_H_
@@ -40,9 +41,9 @@ struct Convolution {
   }
 };
 
-// oneDNN. `threads` is the calling thread's number of OpenMP threads, which a primitive is made for.
-// REQUIRES: neither input, output nor filter is empty.
-// Unimplemented: a geometry that oneDNN does not know. ResourceExhausted: no memory.
+// oneDNN. `threads` is the calling thread's number of OpenMP threads, which a primitive is made
+// for. REQUIRES: neither input, output nor filter is empty. Unimplemented: a geometry that oneDNN
+// does not know. ResourceExhausted: no memory.
 
 // output = activation(convolution(input, filter) + bias), where `bias` may be null.
 absl::Status ConvolveFloat(const Convolution& conv, const float* input, const float* filter,
@@ -50,8 +51,7 @@ absl::Status ConvolveFloat(const Convolution& conv, const float* input, const fl
                            int threads);
 // The derivative with respect to the input.
 absl::Status ConvolveFloatToInput(const Convolution& conv, const float* filter,
-                                  const float* output_gradient, float* input_gradient,
-                                  int threads);
+                                  const float* output_gradient, float* input_gradient, int threads);
 // The derivative with respect to the filter.
 absl::Status ConvolveFloatToFilter(const Convolution& conv, const float* input,
                                    const float* output_gradient, float* filter_gradient,

@@ -31,16 +31,16 @@ void ForEachTap(const Convolution& conv, int64_t n, F f) {
   const int64_t in_group = conv.in_channels / conv.groups;
   for (int64_t y = 0; y < conv.height.output; ++y) {
     for (int64_t x = 0; x < conv.width.output; ++x) {
-      const int64_t out = ((n * conv.height.output + y) * conv.width.output + x) *
-                          conv.out_channels;
+      const int64_t out =
+          ((n * conv.height.output + y) * conv.width.output + x) * conv.out_channels;
       for (int64_t i = 0; i < conv.height.window; ++i) {
         const int64_t row = Position(conv.height, y, i);
         if (row < 0) continue;
         for (int64_t j = 0; j < conv.width.window; ++j) {
           const int64_t column = Position(conv.width, x, j);
           if (column < 0) continue;
-          const int64_t in = ((n * conv.height.input + row) * conv.width.input + column) *
-                             conv.in_channels;
+          const int64_t in =
+              ((n * conv.height.input + row) * conv.width.input + column) * conv.in_channels;
           f(in, out, (i * conv.width.window + j) * in_group * conv.out_channels);
         }
       }
@@ -108,33 +108,31 @@ void ConvolveDirectToFilter(const Convolution& conv, const T* input, const T* ou
   const int64_t out_group = conv.out_channels / conv.groups;
   std::fill_n(filter_gradient, conv.FilterElements(), T(0));
   // Each unit owns one input channel of the filter, at all taps.
-  parallel.For(in_group, static_cast<double>(conv.batch) * CostOfImage(conv) /
-                             static_cast<double>(in_group),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t n = 0; n < conv.batch; ++n) {
-                   ForEachTap(conv, n, [&](int64_t in, int64_t out, int64_t tap) {
-                     for (int64_t g = 0; g < conv.groups; ++g) {
-                       const T* const dy = output_gradient + out + g * out_group;
-                       for (int64_t i = begin; i < end; ++i) {
-                         const T x = input[in + g * in_group + i];
-                         T* const to =
-                             filter_gradient + tap + i * conv.out_channels + g * out_group;
-                         for (int64_t o = 0; o < out_group; ++o) {
-                           to[o] = MultiplyAdd(x, dy[o], to[o]);
-                         }
-                       }
-                     }
-                   });
-                 }
-               });
+  parallel.For(
+      in_group, static_cast<double>(conv.batch) * CostOfImage(conv) / static_cast<double>(in_group),
+      [&](int64_t begin, int64_t end) {
+        for (int64_t n = 0; n < conv.batch; ++n) {
+          ForEachTap(conv, n, [&](int64_t in, int64_t out, int64_t tap) {
+            for (int64_t g = 0; g < conv.groups; ++g) {
+              const T* const dy = output_gradient + out + g * out_group;
+              for (int64_t i = begin; i < end; ++i) {
+                const T x = input[in + g * in_group + i];
+                T* const to = filter_gradient + tap + i * conv.out_channels + g * out_group;
+                for (int64_t o = 0; o < out_group; ++o) {
+                  to[o] = MultiplyAdd(x, dy[o], to[o]);
+                }
+              }
+            }
+          });
+        }
+      });
 }
 
 #define TANDEM_DIRECT_(T)                                                                    \
   template void ConvolveDirect(const Convolution&, const T*, const T*, T*, ParallelRunner&); \
   template void ConvolveDirectToInput(const Convolution&, const T*, const T*, T*,            \
                                       ParallelRunner&);                                      \
-  template void ConvolveDirectToFilter(const Convolution&, const T*, const T*, T*,           \
-                                       ParallelRunner&);
+  template void ConvolveDirectToFilter(const Convolution&, const T*, const T*, T*, ParallelRunner&);
 TANDEM_DIRECT_(float)
 TANDEM_DIRECT_(double)
 TANDEM_DIRECT_(int32_t)

@@ -1,8 +1,9 @@
 // Convolutions by oneDNN.
 //
 // Images stay in their plain layout (NHWC or NCHW), whose neighbours in a graph read and write it.
-// Filters may be in whatever blocked layout the primitive likes best: a filter is small, and copying
-// it over, each time, costs a microsecond where the wrong layout was seen to cost a factor of six.
+// Filters may be in whatever blocked layout the primitive likes best: a filter is small, and
+// copying it over, each time, costs a microsecond where the wrong layout was seen to cost a factor
+// of six.
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -47,8 +48,8 @@ memory::desc PlainFilter(const Convolution& c) {
     return memory::desc({out, in, c.height.window, c.width.window}, memory::data_type::f32,
                         memory::dims{1, c.out_channels, row, column});
   }
-  return memory::desc({c.groups, out, in, c.height.window, c.width.window},
-                      memory::data_type::f32, memory::dims{out, 1, c.out_channels, row, column});
+  return memory::desc({c.groups, out, in, c.height.window, c.width.window}, memory::data_type::f32,
+                      memory::dims{out, 1, c.out_channels, row, column});
 }
 
 dnnl::primitive_attr Attributes(const FusedActivation& activation) {
@@ -118,11 +119,10 @@ std::shared_ptr<const Primitive> Make(const Convolution& c, Direction direction,
   if (direction == Direction::kForward) {
     if (has_bias) p->bias = memory::desc({c.out_channels}, f32, memory::format_tag::a);
     const auto kind = dnnl::prop_kind::forward_inference;
-    const Forward::desc desc =
-        has_bias ? Forward::desc(kind, algorithm, p->input, filter, p->bias, p->output, strides,
-                                 dilates, before, after)
-                 : Forward::desc(kind, algorithm, p->input, filter, p->output, strides, dilates,
-                                 before, after);
+    const Forward::desc desc = has_bias ? Forward::desc(kind, algorithm, p->input, filter, p->bias,
+                                                        p->output, strides, dilates, before, after)
+                                        : Forward::desc(kind, algorithm, p->input, filter,
+                                                        p->output, strides, dilates, before, after);
     const Forward::primitive_desc made(desc, attr, Cpu());
     p->primitive = Forward(made);
     Describe(made, made.weights_desc(), false, *p);
@@ -152,8 +152,8 @@ std::shared_ptr<const Primitive> Make(const Convolution& c, Direction direction,
 }
 
 PrimitiveCache<Primitive>& Cache() {
-  // A model has tens of different convolutions; with several batch sizes and numbers of threads some
-  // hundreds. A primitive's code takes some 10 to 100 KiB.
+  // A model has tens of different convolutions; with several batch sizes and numbers of threads
+  // some hundreds. A primitive's code takes some 10 to 100 KiB.
   static auto* const cache = new PrimitiveCache<Primitive>(512);
   return *cache;
 }
@@ -164,12 +164,19 @@ absl::StatusOr<Value> Find(const Convolution& c, Direction direction, bool has_b
                            const FusedActivation& activation, int threads) {
   uint32_t alpha;
   std::memcpy(&alpha, &activation.alpha, sizeof(alpha));
-  PrimitiveCache<Primitive>::Key key = {
-      static_cast<int64_t>(direction), has_bias, static_cast<int64_t>(activation.kind), alpha,
-      threads, static_cast<int64_t>(c.format), c.batch, c.in_channels, c.out_channels, c.groups};
+  PrimitiveCache<Primitive>::Key key = {static_cast<int64_t>(direction),
+                                        has_bias,
+                                        static_cast<int64_t>(activation.kind),
+                                        alpha,
+                                        threads,
+                                        static_cast<int64_t>(c.format),
+                                        c.batch,
+                                        c.in_channels,
+                                        c.out_channels,
+                                        c.groups};
   for (const WindowDim* d : {&c.height, &c.width}) {
-    key.insert(key.end(), {d->input, d->window, d->stride, d->dilation, d->pad_before,
-                           d->pad_after});
+    key.insert(key.end(),
+               {d->input, d->window, d->stride, d->dilation, d->pad_before, d->pad_after});
   }
   return Cache().LookupOrMake(key, [&]() -> absl::StatusOr<Value> {
     Value made;
@@ -181,8 +188,7 @@ absl::StatusOr<Value> Find(const Convolution& c, Direction direction, bool has_b
 
 // Images are read or written where they are; `input_arg` and `output_arg` say which is what.
 absl::Status Execute(const Primitive& p, int input_arg, const float* input, int filter_arg,
-                     const float* filter, const float* bias, int output_arg,
-                     const float* output) {
+                     const float* filter, const float* bias, int output_arg, const float* output) {
   return onednn::Guard("convolution", [&] {
     // The filter in the primitive's layout, then the primitive's own scratch memory.
     const size_t filter_bytes = p.reorders ? onednn::RoundUp(p.filter.get_size()) : 0;
@@ -204,10 +210,8 @@ absl::Status Execute(const Primitive& p, int input_arg, const float* input, int 
                         {DNNL_ARG_BIAS, at(p.bias, bias)},
                         {DNNL_ARG_SCRATCHPAD, pad}});
     } else {
-      Run(p.primitive, {{input_arg, in},
-                        {filter_arg, blocked},
-                        {output_arg, out},
-                        {DNNL_ARG_SCRATCHPAD, pad}});
+      Run(p.primitive,
+          {{input_arg, in}, {filter_arg, blocked}, {output_arg, out}, {DNNL_ARG_SCRATCHPAD, pad}});
     }
     if (p.reorders && to_plain) Run(p.reorder, {{DNNL_ARG_FROM, blocked}, {DNNL_ARG_TO, plain}});
   });
@@ -218,8 +222,8 @@ absl::Status Execute(const Primitive& p, int input_arg, const float* input, int 
 absl::Status ConvolveFloat(const Convolution& conv, const float* input, const float* filter,
                            const float* bias, const FusedActivation& activation, float* output,
                            int threads) {
-  TANDEM_ASSIGN_OR_RETURN(const Value p, Find(conv, Direction::kForward, bias != nullptr,
-                                              activation, threads));
+  TANDEM_ASSIGN_OR_RETURN(const Value p,
+                          Find(conv, Direction::kForward, bias != nullptr, activation, threads));
   return Execute(*p, DNNL_ARG_SRC, input, DNNL_ARG_WEIGHTS, filter, bias, DNNL_ARG_DST, output);
 }
 

@@ -43,9 +43,15 @@ const Geometry kGeometries[] = {
     {"OneByOne", 2, 6, 6, 24, 32, 1, {1, 1}, Attrs(Padding::kValid)},
     {"Grouped", 2, 8, 8, 16, 24, 4, {3, 3}, Attrs(Padding::kSame)},
     {"OneOutput", 2, 8, 8, 16, 1, 1, {3, 3}, Attrs(Padding::kSame)},
-    {"ChannelsFirst", 2, 9, 10, 3, 8, 1, {3, 3},
-     Attrs(Padding::kSame, 2, 1, DataFormat::kNchw)},
-    {"ChannelsFirstGrouped", 2, 9, 10, 8, 8, 2, {3, 3},
+    {"ChannelsFirst", 2, 9, 10, 3, 8, 1, {3, 3}, Attrs(Padding::kSame, 2, 1, DataFormat::kNchw)},
+    {"ChannelsFirstGrouped",
+     2,
+     9,
+     10,
+     8,
+     8,
+     2,
+     {3, 3},
      Attrs(Padding::kValid, 1, 1, DataFormat::kNchw)},
 };
 
@@ -128,9 +134,8 @@ TEST_P(ConvolutionTest, BiasAndActivationAreThoseOfSeparateSteps) {
     ASSERT_TRUE(
         ConvolveFloat(conv_, x_.data(), w_.data(), bias.data(), activation, y.data(), 1).ok());
     std::vector<float> wanted = plain;
-    AddBiasAndActivate(wanted.data(),
-                       static_cast<int64_t>(plain.size()) / conv_.out_channels, conv_.out_channels,
-                       bias.data(), activation, parallel_);
+    AddBiasAndActivate(wanted.data(), static_cast<int64_t>(plain.size()) / conv_.out_channels,
+                       conv_.out_channels, bias.data(), activation, parallel_);
     ExpectNear(Nhwc(y, conv_.out_channels), wanted);
   }
 }

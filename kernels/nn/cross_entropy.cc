@@ -1,5 +1,5 @@
-// SoftmaxCrossEntropyWithLogits and SparseSoftmaxCrossEntropyWithLogits: the loss of each row of logits
-// and its derivative with respect to them, in one pass over the row.
+// SoftmaxCrossEntropyWithLogits and SparseSoftmaxCrossEntropyWithLogits: the loss of each row of
+// logits and its derivative with respect to them, in one pass over the row.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -48,25 +48,24 @@ class DenseKernel : public Kernel {
     const int64_t labels_stride = labels.shape().dim(0) == rows ? columns : 0;
     const T* const from_labels = all_labels.Elements<T>().data();
     T* const to_backprop = backprop->MutableElements<T>().data();
-    ForSoftmaxBlocks(
-        all_logits.Elements<T>().data(), rows, columns, logits_stride, c.parallel(),
-        [&](const SoftmaxBlock<C>& block) {
-          for (int64_t r = 0; r < block.rows; ++r) {
-            const int64_t row = block.first_row + r;
-            const T* const l = from_labels + row * labels_stride;
-            C* const terms = block.shifted + r * columns;
-            C* const softmax = block.exps + r * columns;
-            const C log_sum = std::log(block.sums[r]);
-            const C scale = C(1) / block.sums[r];
-            for (int64_t j = 0; j < columns; ++j) {
-              const C label = static_cast<C>(l[j]);
-              terms[j] = label * (log_sum - terms[j]);
-              softmax[j] = softmax[j] * scale - label;
-            }
-            to_loss[row] = T(Sum(terms, columns));
-            FromCompute(softmax, to_backprop + row * columns, columns);
-          }
-        });
+    ForSoftmaxBlocks(all_logits.Elements<T>().data(), rows, columns, logits_stride, c.parallel(),
+                     [&](const SoftmaxBlock<C>& block) {
+                       for (int64_t r = 0; r < block.rows; ++r) {
+                         const int64_t row = block.first_row + r;
+                         const T* const l = from_labels + row * labels_stride;
+                         C* const terms = block.shifted + r * columns;
+                         C* const softmax = block.exps + r * columns;
+                         const C log_sum = std::log(block.sums[r]);
+                         const C scale = C(1) / block.sums[r];
+                         for (int64_t j = 0; j < columns; ++j) {
+                           const C label = static_cast<C>(l[j]);
+                           terms[j] = label * (log_sum - terms[j]);
+                           softmax[j] = softmax[j] * scale - label;
+                         }
+                         to_loss[row] = T(Sum(terms, columns));
+                         FromCompute(softmax, to_backprop + row * columns, columns);
+                       }
+                     });
     return absl::OkStatus();
   }
 
@@ -176,8 +175,8 @@ Output AsColumn(GradientContext& g, Output x) {
   return g.Call("ExpandDims", {x, g.Constant(Tensor::Scalar<int32_t>(-1))});
 }
 
-// The gradient with respect to the logits: of the loss it is the second output; the second output's own
-// derivative is that of the softmax.
+// The gradient with respect to the logits: of the loss it is the second output; the second output's
+// own derivative is that of the softmax.
 Output LogitsGradient(GradientContext& g) {
   const Output first = g.HasOutputGradient(0)
                            ? g.Call("Mul", {AsColumn(g, g.OutputGradient(0)), g.output(1)})
@@ -185,9 +184,9 @@ Output LogitsGradient(GradientContext& g) {
   if (!g.HasOutputGradient(1)) return first;
   const Output d = g.OutputGradient(1);
   const Output softmax = g.Call("Softmax", {g.input(0)});
-  const Output sums = g.Call("Sum", {g.Call("Mul", {d, softmax}),
-                                     g.Constant(Tensor::Scalar<int32_t>(-1))},
-                             {{"keep_dims", true}});
+  const Output sums =
+      g.Call("Sum", {g.Call("Mul", {d, softmax}), g.Constant(Tensor::Scalar<int32_t>(-1))},
+             {{"keep_dims", true}});
   const Output second = g.Call("Mul", {g.Call("Sub", {d, sums}), softmax});
   return first.valid() ? g.Call("AddV2", {first, second}) : second;
 }

@@ -1,8 +1,8 @@
 // DepthwiseConv2dNative and its gradients: every channel is convolved with filters of its own.
 //
-// Filters are [height, width, channels, multiplier]; output channel c * multiplier + m belongs to input
-// channel c. Plain loops, vectorized over channels (MobileNet's case: images in NHWC, multiplier 1);
-// halves are computed in float.
+// Filters are [height, width, channels, multiplier]; output channel c * multiplier + m belongs to
+// input channel c. Plain loops, vectorized over channels (MobileNet's case: images in NHWC,
+// multiplier 1); halves are computed in float.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -32,8 +32,8 @@ struct Depthwise {
 
   int64_t OutChannels() const { return channels * multiplier; }
   Shape OutputShape() const {
-    return Shape(absl::MakeConstSpan(
-        ImageDims(format, batch, height.output, width.output, OutChannels())));
+    return Shape(
+        absl::MakeConstSpan(ImageDims(format, batch, height.output, width.output, OutChannels())));
   }
 };
 
@@ -56,16 +56,15 @@ absl::StatusOr<Depthwise> MakeDepthwise(const WindowAttrs& attrs, const Shape& i
                           attrs.Along(0, input.dim(HeightAxis(attrs.format)), filter.dim(0)));
   TANDEM_ASSIGN_OR_RETURN(d.width,
                           attrs.Along(1, input.dim(WidthAxis(attrs.format)), filter.dim(1)));
-  TANDEM_ASSIGN_OR_RETURN(const Shape out_channels,
-                          Shape::FromDims({d.channels, d.multiplier}));
+  TANDEM_ASSIGN_OR_RETURN(const Shape out_channels, Shape::FromDims({d.channels, d.multiplier}));
   TANDEM_RETURN_IF_ERROR(Shape::FromDims(ImageDims(d.format, d.batch, d.height.output,
                                                    d.width.output, out_channels.num_elements()))
                              .status());
   return d;
 }
 
-// Calls f(input pixel, filter tap) for the taps of one output pixel that are inside the image; pixels
-// count within the image.
+// Calls f(input pixel, filter tap) for the taps of one output pixel that are inside the image;
+// pixels count within the image.
 template <typename F>
 void ForEachTap(const Depthwise& d, int64_t out_row, int64_t out_column, F f) {
   for (int64_t i = 0; i < d.height.window; ++i) {
@@ -161,20 +160,19 @@ void ToFilter(const Depthwise& d, const T* x, const T* dy, T* filter, ParallelRu
                       x + row / d.height.output * d.height.input * d.width.input * d.channels;
                   for (int64_t column = 0; column < d.width.output; ++column) {
                     const T* const g = dy + (row * d.width.output + column) * out;
-                    ForEachTap(d, row % d.height.output, column,
-                               [&](int64_t pixel, int64_t tap) {
-                                 const T* const from = image + pixel * d.channels;
-                                 T* const to = sums + tap * out;
-                                 if (d.multiplier == 1) {
-                                   for (int64_t c = 0; c < d.channels; ++c) to[c] += from[c] * g[c];
-                                   return;
-                                 }
-                                 for (int64_t c = 0; c < d.channels; ++c) {
-                                   for (int64_t m = 0; m < d.multiplier; ++m) {
-                                     to[c * d.multiplier + m] += from[c] * g[c * d.multiplier + m];
-                                   }
-                                 }
-                               });
+                    ForEachTap(d, row % d.height.output, column, [&](int64_t pixel, int64_t tap) {
+                      const T* const from = image + pixel * d.channels;
+                      T* const to = sums + tap * out;
+                      if (d.multiplier == 1) {
+                        for (int64_t c = 0; c < d.channels; ++c) to[c] += from[c] * g[c];
+                        return;
+                      }
+                      for (int64_t c = 0; c < d.channels; ++c) {
+                        for (int64_t m = 0; m < d.multiplier; ++m) {
+                          to[c * d.multiplier + m] += from[c] * g[c * d.multiplier + m];
+                        }
+                      }
+                    });
                   }
                 });
 }
@@ -239,8 +237,7 @@ class DepthwiseKernel : public Kernel {
       Run<float>(d, a, b, nhwc, c.parallel());
     }
     if (nhwc.dtype() != output->dtype()) {
-      TANDEM_ASSIGN_OR_RETURN(Tensor rounded,
-                              c.AllocateTemporary(output->dtype(), nhwc.shape()));
+      TANDEM_ASSIGN_OR_RETURN(Tensor rounded, c.AllocateTemporary(output->dtype(), nhwc.shape()));
       Tensor& to = image_result && d.format == DataFormat::kNchw ? rounded : *output;
       FromFloat(nhwc, to, c.parallel());
       nhwc = to;
@@ -288,9 +285,8 @@ absl::Status ForwardShape(ShapeContext& c) {
     return errors::InvalidArgument("an input of ", channels, " channels and a filter for ",
                                    filter.dim(2), " do not fit");
   }
-  TANDEM_ASSIGN_OR_RETURN(
-      const int64_t height,
-      attrs.OutputSize(0, input.dim(HeightAxis(attrs.format)), filter.dim(0)));
+  TANDEM_ASSIGN_OR_RETURN(const int64_t height,
+                          attrs.OutputSize(0, input.dim(HeightAxis(attrs.format)), filter.dim(0)));
   TANDEM_ASSIGN_OR_RETURN(const int64_t width,
                           attrs.OutputSize(1, input.dim(WidthAxis(attrs.format)), filter.dim(1)));
   int64_t out_channels = PartialShape::kUnknownDim;
@@ -298,9 +294,9 @@ absl::Status ForwardShape(ShapeContext& c) {
       __builtin_mul_overflow(channels, filter.dim(3), &out_channels)) {
     return errors::InvalidArgument(channels, " channels times ", filter.dim(3), " are too many");
   }
-  TANDEM_ASSIGN_OR_RETURN(PartialShape output,
-                          PartialShape::FromDims(ImageDims(attrs.format, input.dim(0), height,
-                                                           width, out_channels)));
+  TANDEM_ASSIGN_OR_RETURN(
+      PartialShape output,
+      PartialShape::FromDims(ImageDims(attrs.format, input.dim(0), height, width, out_channels)));
   return c.SetOutput(0, std::move(output));
 }
 

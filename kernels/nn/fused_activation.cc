@@ -51,9 +51,9 @@ void Activate(float* x, int64_t n, const FusedActivation& activation) {
 absl::StatusOr<FusedActivation> ParseFusedOps(const std::vector<std::string>& fused_ops,
                                               float leakyrelu_alpha) {
   static constexpr std::pair<absl::string_view, ActivationKind> kKnown[] = {
-      {"Relu", ActivationKind::kRelu},           {"Relu6", ActivationKind::kRelu6},
-      {"Elu", ActivationKind::kElu},             {"LeakyRelu", ActivationKind::kLeakyRelu},
-      {"Tanh", ActivationKind::kTanh},           {"Sigmoid", ActivationKind::kSigmoid},
+      {"Relu", ActivationKind::kRelu}, {"Relu6", ActivationKind::kRelu6},
+      {"Elu", ActivationKind::kElu},   {"LeakyRelu", ActivationKind::kLeakyRelu},
+      {"Tanh", ActivationKind::kTanh}, {"Sigmoid", ActivationKind::kSigmoid},
   };
   if (fused_ops.size() == 1 && fused_ops[0] == "BiasAdd") return FusedActivation();
   if (fused_ops.size() == 2 && fused_ops[0] == "BiasAdd") {
@@ -87,8 +87,8 @@ void AddBiasAndActivate(T* values, int64_t rows, int64_t columns, const T* bias,
 
 template void AddBiasAndActivate(float*, int64_t, int64_t, const float*, const FusedActivation&,
                                  ParallelRunner&);
-template void AddBiasAndActivate(Float16*, int64_t, int64_t, const Float16*,
-                                 const FusedActivation&, ParallelRunner&);
+template void AddBiasAndActivate(Float16*, int64_t, int64_t, const Float16*, const FusedActivation&,
+                                 ParallelRunner&);
 template void AddBiasAndActivate(Bfloat16*, int64_t, int64_t, const Bfloat16*,
                                  const FusedActivation&, ParallelRunner&);
 

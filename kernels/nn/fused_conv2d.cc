@@ -25,8 +25,10 @@ class FusedConv2DKernel : public Kernel {
                                    init.Attr<std::string>("filter_format"), "; known is HWIO");
     }
     if (init.num_inputs() != 3 || init.input_dtype(2) != init.input_dtype(0)) {
-      return errors::InvalidArgument("a bias of the input's type is the only argument of these "
-                                     "fused_ops; there are ", init.num_inputs() - 2);
+      return errors::InvalidArgument(
+          "a bias of the input's type is the only argument of these "
+          "fused_ops; there are ",
+          init.num_inputs() - 2);
     }
     return absl::OkStatus();
   }
@@ -69,12 +71,13 @@ class FusedConv2DKernel : public Kernel {
 TANDEM_OP("_FusedConv2D")
     .Inputs("input:T, filter:T, args:TArgs, host_args:num_host_args*float32")
     .Outputs("output:T")
-    .Attrs("T:type{float16,float32,float64,int8,qint8}; TArgs:list(type); num_args:int>=0; "
-           "num_host_args:int>=0=0; strides:list(int); padding:string{SAME,VALID,EXPLICIT}; "
-           "explicit_paddings:list(int)=[]; data_format:string{NHWC,NCHW,NCHW_VECT_C}=NHWC; "
-           "filter_format:string{HWIO,OIHW,OIHW_VECT_I}=HWIO; dilations:list(int)=[1,1,1,1]; "
-           "use_cudnn_on_gpu:bool=True; fused_ops:list(string)=[]; epsilon:float=0.0001; "
-           "leakyrelu_alpha:float=0.2")
+    .Attrs(
+        "T:type{float16,float32,float64,int8,qint8}; TArgs:list(type); num_args:int>=0; "
+        "num_host_args:int>=0=0; strides:list(int); padding:string{SAME,VALID,EXPLICIT}; "
+        "explicit_paddings:list(int)=[]; data_format:string{NHWC,NCHW,NCHW_VECT_C}=NHWC; "
+        "filter_format:string{HWIO,OIHW,OIHW_VECT_I}=HWIO; dilations:list(int)=[1,1,1,1]; "
+        "use_cudnn_on_gpu:bool=True; fused_ops:list(string)=[]; epsilon:float=0.0001; "
+        "leakyrelu_alpha:float=0.2")
     .HostMemory({"host_args"})
     .Shape(Conv2DShape)
     .Cpu(Make<FusedConv2DKernel>("T", {kFloat16, kFloat32}));

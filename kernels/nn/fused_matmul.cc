@@ -39,8 +39,7 @@ class FusedMatMulKernel : public Kernel {
       return errors::InvalidArgument("a bias of shape ", bias.shape().DebugString(),
                                      " does not fit a product with ", sizes.n, " columns");
     }
-    TANDEM_ASSIGN_OR_RETURN(Tensor* const product,
-                            c.AllocateOutput(0, Shape({sizes.m, sizes.n})));
+    TANDEM_ASSIGN_OR_RETURN(Tensor* const product, c.AllocateOutput(0, Shape({sizes.m, sizes.n})));
     Gemm<T> gemm;
     gemm.m = sizes.m, gemm.n = sizes.n, gemm.k = sizes.k;
     gemm.a = a.Elements<T>().data(), gemm.lda = a.shape().dim(1), gemm.transpose_a = transpose_a_;
@@ -61,9 +60,10 @@ class FusedMatMulKernel : public Kernel {
 TANDEM_OP("_FusedMatMul")
     .Inputs("a:T, b:T, args:num_args*T")
     .Outputs("product:T")
-    .Attrs("transpose_a:bool=False; transpose_b:bool=False; T:type{bfloat16,float16,float32}; "
-           "num_args:int>=0; fused_ops:list(string)=[]; epsilon:float=0.0001; "
-           "leakyrelu_alpha:float=0.2")
+    .Attrs(
+        "transpose_a:bool=False; transpose_b:bool=False; T:type{bfloat16,float16,float32}; "
+        "num_args:int>=0; fused_ops:list(string)=[]; epsilon:float=0.0001; "
+        "leakyrelu_alpha:float=0.2")
     .Shape(MatMulShape)
     .Cpu(ByType<FusedMatMulKernel, float, Float16, Bfloat16>("T"));
 

@@ -1,7 +1,7 @@
 // InTopKV2: whether the score of a row's target class is among the row's k largest.
 //
-// Equal scores share a place, so a target that ties with the k-th counts. A row with a target out of range
-// or whose comparison meets a number that is not finite counts as a miss.
+// Equal scores share a place, so a target that ties with the k-th counts. A row with a target out
+// of range or whose comparison meets a number that is not finite counts as a miss.
 #include <cmath>
 #include <utility>
 
@@ -59,8 +59,8 @@ absl::Status InTopKShape(ShapeContext& c) {
   TANDEM_RETURN_IF_ERROR(c.RequireRank(0, 2));
   TANDEM_RETURN_IF_ERROR(c.RequireRank(1, 1));
   TANDEM_RETURN_IF_ERROR(c.RequireRank(2, 0));
-  const PartialShape rows = c.input(0).has_rank() ? PartialShape({c.input(0).dim(0)})
-                                                  : PartialShape::UnknownOfRank(1);
+  const PartialShape rows =
+      c.input(0).has_rank() ? PartialShape({c.input(0).dim(0)}) : PartialShape::UnknownOfRank(1);
   TANDEM_ASSIGN_OR_RETURN(PartialShape output, rows.MergeWith(c.input(1)));
   return c.SetOutput(0, std::move(output));
 }

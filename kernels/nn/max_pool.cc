@@ -1,8 +1,8 @@
 // MaxPool, MaxPoolGrad and MaxPoolGradGrad.
 //
-// Of equal elements in a window the first one, row by row, is the largest: it gets the whole gradient. An
-// element that is not a number is passed over unless it is the first. The gradient ops look at the
-// input again instead of trusting `orig_output`.
+// Of equal elements in a window the first one, row by row, is the largest: it gets the whole
+// gradient. An element that is not a number is passed over unless it is the first. The gradient ops
+// look at the input again instead of trusting `orig_output`.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -20,8 +20,8 @@
 namespace tandem {
 namespace {
 
-// Loops over the channels of one pixel. They are the only code that is compiled for each type; where
-// windows are is worked out around them.
+// Loops over the channels of one pixel. They are the only code that is compiled for each type;
+// where windows are is worked out around them.
 
 // Where TensorFlow starts its search: below it is minus infinity alone, which no maximum is.
 template <typename T>
@@ -82,8 +82,9 @@ void AddWhere(const T* __restrict gradient, const int32_t* __restrict place, int
               T* __restrict to, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = place[i] == here ? Plus(to[i], gradient[i]) : to[i];
 }
-// The gradient of a whole 2 x 2 window that overlaps no other. The results go through the stack, which
-// nothing else points to: with nine pointers that may alias, the compiler gives up making vectors.
+// The gradient of a whole 2 x 2 window that overlaps no other. The results go through the stack,
+// which nothing else points to: with nine pointers that may alias, the compiler gives up making
+// vectors.
 template <typename T>
 void SpreadToFour(const T* const x[4], const T* gradient, T* const to[4], int64_t channels) {
   constexpr int64_t kAtOnce = 64;
@@ -142,11 +143,11 @@ class PoolKernel : public Kernel {
     const Shape& input = c.input(0).shape();
     TANDEM_ASSIGN_OR_RETURN(Pool pool, Pool::Make(attrs_, input));
     if (like_output.shape() != pool.output || c.input(1).shape() != pool.output) {
-      return errors::InvalidArgument("the pool of an input of shape ", input.DebugString(),
-                                     " has shape ", pool.output.DebugString(),
-                                     ", which orig_output of shape ",
-                                     c.input(1).shape().DebugString(), " and the gradient of shape ",
-                                     like_output.shape().DebugString(), " must have too");
+      return errors::InvalidArgument(
+          "the pool of an input of shape ", input.DebugString(), " has shape ",
+          pool.output.DebugString(), ", which orig_output of shape ",
+          c.input(1).shape().DebugString(), " and the gradient of shape ",
+          like_output.shape().DebugString(), " must have too");
     }
     return pool;
   }
@@ -212,8 +213,8 @@ void ForEachWindow(const Pool& p, int64_t begin, int64_t end, F f) {
   }
 }
 
-// For channels [first, first + n) of a window: its largest elements, and their places as numbers within
-// the window.
+// For channels [first, first + n) of a window: its largest elements, and their places as numbers
+// within the window.
 template <typename T>
 void FindLargest(const Pool& p, const T* image, const Span& rows, const Span& columns, T* best,
                  int32_t* place, int64_t first, int64_t n) {
@@ -250,22 +251,22 @@ class MaxPoolGradKernel : public PoolKernel {
       if (!covers || !apart || p.height.window != 2 || p.width.window != 2) {
         std::fill(dx + begin * p.InputImage(), dx + end * p.InputImage(), T{});
       }
-      ForEachWindow(p, begin, end, [&](int64_t n, int64_t out, const Span& rows,
-                                       const Span& columns) {
-        const T* const image = x + n * p.InputImage();
-        T* const to = dx + n * p.InputImage();
-        const T* const gradient = dy + out * p.channels;
-        if (apart && IsTwoByTwo(p, rows, columns)) {
-          const int64_t a = (rows.begin * p.width.input + columns.begin) * p.channels;
-          const int64_t b = a + p.width.input * p.channels;
-          const T* const from4[4] = {image + a, image + a + p.channels, image + b,
-                                     image + b + p.channels};
-          T* const to4[4] = {to + a, to + a + p.channels, to + b, to + b + p.channels};
-          SpreadToFour(from4, gradient, to4, p.channels);
-          return;
-        }
-        Spread(p, image, rows, columns, gradient, to);
-      });
+      ForEachWindow(
+          p, begin, end, [&](int64_t n, int64_t out, const Span& rows, const Span& columns) {
+            const T* const image = x + n * p.InputImage();
+            T* const to = dx + n * p.InputImage();
+            const T* const gradient = dy + out * p.channels;
+            if (apart && IsTwoByTwo(p, rows, columns)) {
+              const int64_t a = (rows.begin * p.width.input + columns.begin) * p.channels;
+              const int64_t b = a + p.width.input * p.channels;
+              const T* const from4[4] = {image + a, image + a + p.channels, image + b,
+                                         image + b + p.channels};
+              T* const to4[4] = {to + a, to + a + p.channels, to + b, to + b + p.channels};
+              SpreadToFour(from4, gradient, to4, p.channels);
+              return;
+            }
+            Spread(p, image, rows, columns, gradient, to);
+          });
     });
     return absl::OkStatus();
   }
@@ -281,8 +282,8 @@ class MaxPoolGradKernel : public PoolKernel {
       int32_t here = 0;
       for (int64_t i = rows.begin; i < rows.end; ++i) {
         for (int64_t j = columns.begin; j < columns.end; ++j, ++here) {
-          AddWhere(gradient + first, place, here,
-                   to + (i * p.width.input + j) * p.channels + first, n);
+          AddWhere(gradient + first, place, here, to + (i * p.width.input + j) * p.channels + first,
+                   n);
         }
       }
     }
@@ -308,22 +309,22 @@ class MaxPoolGradGradKernel : public PoolKernel {
     T* const y = output->MutableElements<T>().data();
     const double cost = 3 * CostOfRow(p) * static_cast<double>(p.height.output);
     c.parallel().For(p.batch, cost, [&](int64_t begin, int64_t end) {
-      ForEachWindow(p, begin, end, [&](int64_t n, int64_t out, const Span& rows,
-                                       const Span& columns) {
-        for (int64_t first = 0; first < p.channels; first += kPiece) {
-          const int64_t count = std::min(kPiece, p.channels - first);
-          T best[kPiece];
-          int32_t place[kPiece];
-          FindLargest(p, x + n * p.InputImage(), rows, columns, best, place, first, count);
-          for (int64_t i = 0; i < count; ++i) {
-            const int64_t width = columns.end - columns.begin;
-            const int64_t row = rows.begin + place[i] / width;
-            const int64_t column = columns.begin + place[i] % width;
-            y[out * p.channels + first + i] =
-                g[n * p.InputImage() + (row * p.width.input + column) * p.channels + first + i];
-          }
-        }
-      });
+      ForEachWindow(
+          p, begin, end, [&](int64_t n, int64_t out, const Span& rows, const Span& columns) {
+            for (int64_t first = 0; first < p.channels; first += kPiece) {
+              const int64_t count = std::min(kPiece, p.channels - first);
+              T best[kPiece];
+              int32_t place[kPiece];
+              FindLargest(p, x + n * p.InputImage(), rows, columns, best, place, first, count);
+              for (int64_t i = 0; i < count; ++i) {
+                const int64_t width = columns.end - columns.begin;
+                const int64_t row = rows.begin + place[i] / width;
+                const int64_t column = columns.begin + place[i] % width;
+                y[out * p.channels + first + i] =
+                    g[n * p.InputImage() + (row * p.width.input + column) * p.channels + first + i];
+              }
+            }
+          });
     });
     return absl::OkStatus();
   }
@@ -341,13 +342,13 @@ AttrMap SameAttrs(const GradientContext& g, bool explicit_paddings) {
 }
 
 absl::Status MaxPoolGradient(GradientContext& g) {
-  g.SetInputGradient(0, g.Call("MaxPoolGrad", {g.input(0), g.output(0), g.OutputGradient(0)},
-                               SameAttrs(g, true)));
+  g.SetInputGradient(
+      0, g.Call("MaxPoolGrad", {g.input(0), g.output(0), g.OutputGradient(0)}, SameAttrs(g, true)));
   return absl::OkStatus();
 }
 
-// Where the largest elements are does not change with the input, almost everywhere; so the only gradients
-// are those of the third input, in which these ops are linear.
+// Where the largest elements are does not change with the input, almost everywhere; so the only
+// gradients are those of the third input, in which these ops are linear.
 absl::Status SetThird(GradientContext& g, Output gradient) {
   g.SetInputGradient(0, g.Call("ZerosLike", {g.input(0)}));
   g.SetInputGradient(1, g.Call("ZerosLike", {g.input(1)}));
@@ -363,8 +364,8 @@ absl::Status MaxPoolGradGradient(GradientContext& g) {
                             SameAttrs(g, false)));
 }
 absl::Status MaxPoolGradGradGradient(GradientContext& g) {
-  return SetThird(g, g.Call("MaxPoolGrad", {g.input(0), g.input(1), g.OutputGradient(0)},
-                            SameAttrs(g, false)));
+  return SetThird(
+      g, g.Call("MaxPoolGrad", {g.input(0), g.input(1), g.OutputGradient(0)}, SameAttrs(g, false)));
 }
 
 absl::Status LikeSecondInput(ShapeContext& c) { return c.SetOutput(0, c.input(1)); }
@@ -383,10 +384,11 @@ KernelDef ForAllNumbers() {
 TANDEM_OP("MaxPool")
     .Inputs("input:T")
     .Outputs("output:T")
-    .Attrs("T:type{float16,bfloat16,float32,float64,int32,int64,uint8,int16,int8,uint16,qint8}="
-           "float32; ksize:list(int)>=4; strides:list(int)>=4; "
-           "padding:string{SAME,VALID,EXPLICIT}; explicit_paddings:list(int)=[]; "
-           "data_format:string{NHWC,NCHW,NCHW_VECT_C}=NHWC")
+    .Attrs(
+        "T:type{float16,bfloat16,float32,float64,int32,int64,uint8,int16,int8,uint16,qint8}="
+        "float32; ksize:list(int)>=4; strides:list(int)>=4; "
+        "padding:string{SAME,VALID,EXPLICIT}; explicit_paddings:list(int)=[]; "
+        "data_format:string{NHWC,NCHW,NCHW_VECT_C}=NHWC")
     .Shape([](ShapeContext& c) { return PoolShape(c, true); })
     .Gradient(MaxPoolGradient)
     .Cpu(ForNumbers<MaxPoolKernel>());
@@ -394,10 +396,11 @@ TANDEM_OP("MaxPool")
 TANDEM_OP("MaxPoolGrad")
     .Inputs("orig_input:T, orig_output:T, grad:T")
     .Outputs("output:T")
-    .Attrs("ksize:list(int)>=4; strides:list(int)>=4; padding:string{SAME,VALID,EXPLICIT}; "
-           "explicit_paddings:list(int)=[]; data_format:string{NHWC,NCHW}=NHWC; "
-           "T:type{float32,float64,int32,uint8,int16,int8,int64,bfloat16,uint16,float16,uint32,"
-           "uint64}=float32")
+    .Attrs(
+        "ksize:list(int)>=4; strides:list(int)>=4; padding:string{SAME,VALID,EXPLICIT}; "
+        "explicit_paddings:list(int)=[]; data_format:string{NHWC,NCHW}=NHWC; "
+        "T:type{float32,float64,int32,uint8,int16,int8,int64,bfloat16,uint16,float16,uint32,"
+        "uint64}=float32")
     .Shape(UnchangedShape)
     .Gradient(MaxPoolGradGradient)
     .Cpu(ForAllNumbers<MaxPoolGradKernel>());
@@ -405,10 +408,11 @@ TANDEM_OP("MaxPoolGrad")
 TANDEM_OP("MaxPoolGradGrad")
     .Inputs("orig_input:T, orig_output:T, grad:T")
     .Outputs("output:T")
-    .Attrs("ksize:list(int)>=4; strides:list(int)>=4; padding:string{SAME,VALID}; "
-           "data_format:string{NHWC,NCHW}=NHWC; "
-           "T:type{float32,float64,int32,uint8,int16,int8,int64,bfloat16,uint16,float16,uint32,"
-           "uint64}")
+    .Attrs(
+        "ksize:list(int)>=4; strides:list(int)>=4; padding:string{SAME,VALID}; "
+        "data_format:string{NHWC,NCHW}=NHWC; "
+        "T:type{float32,float64,int32,uint8,int16,int8,int64,bfloat16,uint16,float16,uint32,"
+        "uint64}")
     .Shape(LikeSecondInput)
     .Gradient(MaxPoolGradGradGradient)
     .Cpu(ForAllNumbers<MaxPoolGradGradKernel>());

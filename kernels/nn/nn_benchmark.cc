@@ -1,12 +1,13 @@
 // How fast the pieces of the MNIST CNN's training step are, at batch 64: the convolution of 28 x 28
 // images to 64 channels and the gradient of its filter, the dense layer from 10,816 to 128 and its
-// gradients, max pooling 2 x 2 and its gradient, bias, activation and loss. And the machine's peak, as a
-// square product reaches it, to compare with.
+// gradients, max pooling 2 x 2 and its gradient, bias, activation and loss. And the machine's peak,
+// as a square product reaches it, to compare with.
 //
 //   bazel run //kernels/nn:nn_benchmark [-- --threads=2]
 //
-// One thread unless told otherwise. "flops" is in floating-point operations a second, "bytes" in bytes
-// of inputs and outputs a second. Whole kernels run (allocation included), without a graph around.
+// One thread unless told otherwise. "flops" is in floating-point operations a second, "bytes" in
+// bytes of inputs and outputs a second. Whole kernels run (allocation included), without a graph
+// around.
 #include <memory>
 #include <string>
 #include <utility>
@@ -43,8 +44,7 @@ Tensor Ramp(Shape shape) {
 // A kernel with its inputs, ready to compute again and again.
 class Bench {
  public:
-  Bench(const std::string& op, std::vector<Tensor> inputs, AttrMap attrs)
-      : inputs_(inputs.size()) {
+  Bench(const std::string& op, std::vector<Tensor> inputs, AttrMap attrs) : inputs_(inputs.size()) {
     NodeSpec spec;
     spec.name = "measured";
     spec.op = op;
@@ -75,8 +75,8 @@ class Bench {
   }
 
   void Run() {
-    KernelContext context({"measured", &device_, &step_, slots_, outputs_.data(), output_types_, 0,
-                           0});
+    KernelContext context(
+        {"measured", &device_, &step_, slots_, outputs_.data(), output_types_, 0, 0});
     const absl::Status status = kernel_->Compute(context);
     if (!status.ok()) failure_ = std::string(status.message());
   }
@@ -124,9 +124,7 @@ void SmallProduct(benchmark::State& state) {
   bench.Measure(state, 2.0 * static_cast<double>(n * n * n));
 }
 
-AttrMap ConvAttrs() {
-  return {{"strides", Ints{1, 1, 1, 1}}, {"padding", "VALID"}};
-}
+AttrMap ConvAttrs() { return {{"strides", Ints{1, 1, 1, 1}}, {"padding", "VALID"}}; }
 void ConvForward(benchmark::State& state) {
   Bench bench("Conv2D", {Ramp({64, 28, 28, 1}), Ramp({3, 3, 1, 64})}, ConvAttrs());
   bench.Measure(state, kConvOperations);
@@ -140,10 +138,10 @@ void ConvForwardBiasRelu(benchmark::State& state) {
   bench.Measure(state, kConvOperations);
 }
 void ConvToFilter(benchmark::State& state) {
-  Bench bench("Conv2DBackpropFilter",
-              {Ramp({64, 28, 28, 1}), Tensor::Vector<int32_t>({3, 3, 1, 64}),
-               Ramp({64, 26, 26, 64})},
-              ConvAttrs());
+  Bench bench(
+      "Conv2DBackpropFilter",
+      {Ramp({64, 28, 28, 1}), Tensor::Vector<int32_t>({3, 3, 1, 64}), Ramp({64, 26, 26, 64})},
+      ConvAttrs());
   bench.Measure(state, kConvOperations);
 }
 void DenseForward(benchmark::State& state) {
@@ -202,10 +200,10 @@ void BatchNorm(benchmark::State& state) {
 void BatchNormGrad(benchmark::State& state) {
   Tensor variance(kFloat32, {16});
   for (float& v : variance.MutableElements<float>()) v = 1;
-  Bench bench("FusedBatchNormGradV3",
-              {Ramp({64, 32, 32, 16}), Ramp({64, 32, 32, 16}), Ramp({16}), Ramp({16}), variance,
-               Ramp({})},
-              {});
+  Bench bench(
+      "FusedBatchNormGradV3",
+      {Ramp({64, 32, 32, 16}), Ramp({64, 32, 32, 16}), Ramp({16}), Ramp({16}), variance, Ramp({})},
+      {});
   bench.Measure(state, 0);
 }
 

@@ -130,8 +130,8 @@ TEST(FusedBatchNormEx, AddsTheSideInputAndClampsAtZero) {
   std::vector<Tensor> fused = plain;
   fused.push_back(side);
   const auto y = RunOp("FusedBatchNormV3", plain, {{"is_training", false}});
-  const auto z = RunOp("_FusedBatchNormEx", fused,
-                       {{"is_training", false}, {"activation_mode", "Relu"}});
+  const auto z =
+      RunOp("_FusedBatchNormEx", fused, {{"is_training", false}, {"activation_mode", "Relu"}});
   ASSERT_TRUE(y.ok()) << y.status();
   ASSERT_TRUE(z.ok()) << z.status();
   for (size_t i = 0; i < 8; ++i) {
@@ -151,8 +151,7 @@ TEST(FusedMatMul, IsProductBiasAndActivation) {
   ASSERT_TRUE(fused.ok()) << fused.status();
   for (size_t i = 0; i < 6; ++i) {
     EXPECT_EQ((*fused)[0].Elements<float>()[i],
-              std::max(0.0f, (*product)[0].Elements<float>()[i] +
-                                 bias.Elements<float>()[i % 2]));
+              std::max(0.0f, (*product)[0].Elements<float>()[i] + bias.Elements<float>()[i % 2]));
   }
 }
 
@@ -206,8 +205,8 @@ TEST(Conv2DBackpropInput, TakesHeightAndWidthAlone) {
   const Tensor w = Ramp({3, 3, 2, 4}, 0.1f);
   const Tensor dy = Ramp({2, 5, 5, 4}, 0.5f);
   const AttrMap attrs = {{"strides", std::vector<int64_t>{1, 1, 1, 1}}, {"padding", "SAME"}};
-  const auto all = RunOp("Conv2DBackpropInput", {Tensor::Vector<int32_t>({2, 5, 5, 2}), w, dy},
-                         attrs);
+  const auto all =
+      RunOp("Conv2DBackpropInput", {Tensor::Vector<int32_t>({2, 5, 5, 2}), w, dy}, attrs);
   const auto two = RunOp("Conv2DBackpropInput", {Tensor::Vector<int32_t>({5, 5}), w, dy}, attrs);
   ASSERT_TRUE(all.ok()) << all.status();
   ASSERT_TRUE(two.ok()) << two.status();

@@ -25,8 +25,8 @@ struct Argument {
 // dnnl::error.
 void Run(const dnnl::primitive& primitive, std::initializer_list<Argument> arguments);
 
-// Memory for the time of one call, aligned to 64 bytes. A thread keeps the most it asked for before, up to
-// a limit, since fresh memory costs page faults. Throws std::bad_alloc.
+// Memory for the time of one call, aligned to 64 bytes. A thread keeps the most it asked for
+// before, up to a limit, since fresh memory costs page faults. Throws std::bad_alloc.
 class Scratch {
  public:
   explicit Scratch(size_t bytes);

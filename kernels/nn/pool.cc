@@ -33,12 +33,12 @@ absl::StatusOr<PoolAttrs> PoolAttrs::Parse(const std::string& data_format,
   a.depth = ksize[channel];
   for (size_t i = 0; i < 2; ++i) a.size[i] = ksize[height + i];
   if (a.depth != strides[channel] ||
-      (a.depth > 1 && (a.size[0] > 1 || a.size[1] > 1 || strides[height] > 1 ||
-                       strides[height + 1] > 1))) {
-    return errors::Unimplemented("pooling over channels needs a window of pixels and strides of 1, "
-                                 "and a stride over channels like the window: ksize [",
-                                 absl::StrJoin(ksize, ","), "], strides [",
-                                 absl::StrJoin(strides, ","), "]");
+      (a.depth > 1 &&
+       (a.size[0] > 1 || a.size[1] > 1 || strides[height] > 1 || strides[height + 1] > 1))) {
+    return errors::Unimplemented(
+        "pooling over channels needs a window of pixels and strides of 1, "
+        "and a stride over channels like the window: ksize [",
+        absl::StrJoin(ksize, ","), "], strides [", absl::StrJoin(strides, ","), "]");
   }
   std::vector<int64_t> pixel_strides = strides;
   pixel_strides[channel] = 1;
@@ -71,8 +71,8 @@ absl::StatusOr<Pool> Pool::Make(const PoolAttrs& attrs, const Shape& input) {
   p.channels = channels;
   if (attrs.depth > 1) {
     if (channels % attrs.depth != 0 || format != DataFormat::kNhwc) {
-      return errors::Unimplemented("pooling of ", channels, " channels in windows of ",
-                                   attrs.depth, ": the channels must come last and be a multiple");
+      return errors::Unimplemented("pooling of ", channels, " channels in windows of ", attrs.depth,
+                                   ": the channels must come last and be a multiple");
     }
     p.batch *= p.height.input * p.width.input;
     p.channels = 1;
@@ -90,16 +90,15 @@ absl::Status PoolShape(ShapeContext& c, bool has_explicit_paddings) {
   TANDEM_RETURN_IF_ERROR(c.RequireRank(0, 4));
   const PartialShape input = c.input(0).has_rank() ? c.input(0) : PartialShape::UnknownOfRank(4);
   const DataFormat format = attrs.window.format;
-  TANDEM_ASSIGN_OR_RETURN(
-      const int64_t height,
-      attrs.window.OutputSize(0, input.dim(HeightAxis(format)), attrs.size[0]));
-  TANDEM_ASSIGN_OR_RETURN(
-      const int64_t width,
-      attrs.window.OutputSize(1, input.dim(WidthAxis(format)), attrs.size[1]));
+  TANDEM_ASSIGN_OR_RETURN(const int64_t height,
+                          attrs.window.OutputSize(0, input.dim(HeightAxis(format)), attrs.size[0]));
+  TANDEM_ASSIGN_OR_RETURN(const int64_t width,
+                          attrs.window.OutputSize(1, input.dim(WidthAxis(format)), attrs.size[1]));
   int64_t channels = input.dim(ChannelAxis(format));
   if (channels > 0) channels /= attrs.depth;
-  return c.SetOutput(0, PartialShape(absl::MakeConstSpan(
-                            ImageDims(format, input.dim(0), height, width, channels))));
+  return c.SetOutput(
+      0,
+      PartialShape(absl::MakeConstSpan(ImageDims(format, input.dim(0), height, width, channels))));
 }
 
 }  // namespace tandem

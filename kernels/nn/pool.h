@@ -18,20 +18,19 @@ namespace tandem {
 struct PoolAttrs {
   WindowAttrs window;
   int64_t size[2] = {1, 1};  // Of the window: height, width.
-  int64_t depth = 1;         // Of the window in channels; more than 1 for max pooling over them alone.
+  int64_t depth = 1;  // Of the window in channels; more than 1 for max pooling over them alone.
 
-  // InvalidArgument: numbers out of range. Unimplemented: a window or a stride over the batch, or over
-  // channels together with pixels or with overlap. `explicit_paddings` may be null.
-  static absl::StatusOr<PoolAttrs> Parse(const std::string& data_format,
-                                         const std::string& padding,
+  // InvalidArgument: numbers out of range. Unimplemented: a window or a stride over the batch, or
+  // over channels together with pixels or with overlap. `explicit_paddings` may be null.
+  static absl::StatusOr<PoolAttrs> Parse(const std::string& data_format, const std::string& padding,
                                          const std::vector<int64_t>& ksize,
                                          const std::vector<int64_t>& strides,
                                          const std::vector<int64_t>* explicit_paddings);
 };
 
-// Pooling as kernels see it, whatever the layout: [batch, height, width, channels], where windows move
-// over height and width. In NCHW every channel counts as an image of one channel; so does, when
-// pooling over channels, every pixel, whose channels are then the width.
+// Pooling as kernels see it, whatever the layout: [batch, height, width, channels], where windows
+// move over height and width. In NCHW every channel counts as an image of one channel; so does,
+// when pooling over channels, every pixel, whose channels are then the width.
 struct Pool {
   int64_t batch = 0;
   int64_t channels = 0;

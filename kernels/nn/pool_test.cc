@@ -43,14 +43,13 @@ TEST(MaxPoolGrad, GivesAllToTheFirstOfEqualElements) {
 
 TEST(MaxPoolGrad, AddsUpWhereWindowsOverlapAndLeavesZerosBetweenThem) {
   const Tensor x = Image(1, 5, {0, 3, 1, 2, 9});
-  const AttrMap overlapping = {{"ksize", Ints{1, 1, 3, 1}},
-                               {"strides", Ints{1, 1, 1, 1}},
-                               {"padding", "VALID"}};
+  const AttrMap overlapping = {
+      {"ksize", Ints{1, 1, 3, 1}}, {"strides", Ints{1, 1, 1, 1}}, {"padding", "VALID"}};
   auto dx = RunOp("MaxPoolGrad", {x, Image(1, 3, {3, 3, 9}), Image(1, 3, {1, 2, 4})}, overlapping);
   ASSERT_TRUE(dx.ok()) << dx.status();
   EXPECT_THAT((*dx)[0].Elements<float>(), ElementsAre(0, 3, 0, 0, 4));
-  const Tensor square = Image(5, 5, {1, 2, 9, 1, 2, 4, 3, 9, 3, 4, 9, 9, 9, 9, 9,
-                                     5, 0, 9, 0, 6, 0, 0, 9, 0, 0});
+  const Tensor square =
+      Image(5, 5, {1, 2, 9, 1, 2, 4, 3, 9, 3, 4, 9, 9, 9, 9, 9, 5, 0, 9, 0, 6, 0, 0, 9, 0, 0});
   dx = RunOp("MaxPoolGrad", {square, Image(2, 2, {4, 4, 5, 6}), Image(2, 2, {1, 2, 3, 4})},
              Attrs(2, 3, "VALID"));
   ASSERT_TRUE(dx.ok()) << dx.status();
@@ -114,8 +113,8 @@ TEST(AvgPool, DividesByTheElementsThatAWindowHas) {
   auto y = RunOp("AvgPool", {x}, Attrs(2, 1, "SAME"));
   ASSERT_TRUE(y.ok()) << y.status();
   EXPECT_THAT((*y)[0].Elements<float>(), ElementsAre(1.5, 3, 4));
-  const auto dx = RunOp("AvgPoolGrad", {Tensor::Vector<int32_t>({1, 1, 3, 1}), x},
-                        Attrs(2, 1, "SAME"));
+  const auto dx =
+      RunOp("AvgPoolGrad", {Tensor::Vector<int32_t>({1, 1, 3, 1}), x}, Attrs(2, 1, "SAME"));
   ASSERT_TRUE(dx.ok()) << dx.status();
   EXPECT_THAT((*dx)[0].Elements<float>(), ElementsAre(0.5, 1.5, 5));
 }

@@ -12,8 +12,8 @@
 
 namespace tandem {
 
-// A few rows: their logits minus the row's largest (so that exp cannot overflow), the exp of that, and
-// the sum of the latter for each row.
+// A few rows: their logits minus the row's largest (so that exp cannot overflow), the exp of that,
+// and the sum of the latter for each row.
 template <typename C>
 struct SoftmaxBlock {
   int64_t first_row = 0;
@@ -23,9 +23,9 @@ struct SoftmaxBlock {
   C* sums = nullptr;     // [rows]
 };
 
-// Calls use(block) for blocks that together are all `rows`, from several threads at once. Within a block
-// `use` may overwrite what it is given. `logits` starts row r at logits + r * row_stride, so a stride
-// of 0 repeats one row.
+// Calls use(block) for blocks that together are all `rows`, from several threads at once. Within a
+// block `use` may overwrite what it is given. `logits` starts row r at logits + r * row_stride, so
+// a stride of 0 repeats one row.
 template <typename T, typename Use>
 void ForSoftmaxBlocks(const T* logits, int64_t rows, int64_t columns, int64_t row_stride,
                       ParallelRunner& parallel, Use use) {

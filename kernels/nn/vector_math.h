@@ -1,8 +1,9 @@
-// Functions of whole arrays, for kernels that compute in float: exponentials and the like, and sums.
+// Functions of whole arrays, for kernels that compute in float: exponentials and the like, and
+// sums.
 //
-// Elementwise functions give an element the same bits wherever it lies: in the middle of an array or
-// at its end, at whatever address. Sums add in an order that depends on the length alone. So results
-// depend neither on how a loop was cut for several threads nor on how memory was aligned.
+// Elementwise functions give an element the same bits wherever it lies: in the middle of an array
+// or at its end, at whatever address. Sums add in an order that depends on the length alone. So
+// results depend neither on how a loop was cut for several threads nor on how memory was aligned.
 //
 // `x` and `y` may be the same array, but not overlap otherwise. The forms for double call the C
 // library, element by element.

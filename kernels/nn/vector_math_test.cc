@@ -23,8 +23,8 @@ struct Case {
 double LogisticOf(double x) { return 1 / (1 + std::exp(-x)); }
 
 const Case kCases[] = {
-    {"Exp", Exp, std::exp},     {"Expm1", Expm1, std::expm1},       {"Log1p", Log1p, std::log1p},
-    {"Tanh", Tanh, std::tanh},  {"Logistic", Logistic, LogisticOf},
+    {"Exp", Exp, std::exp},    {"Expm1", Expm1, std::expm1},       {"Log1p", Log1p, std::log1p},
+    {"Tanh", Tanh, std::tanh}, {"Logistic", Logistic, LogisticOf},
 };
 
 class VectorMath : public ::testing::TestWithParam<Case> {};

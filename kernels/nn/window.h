@@ -65,16 +65,15 @@ struct WindowAttrs {
   absl::StatusOr<int64_t> OutputSize(int axis, int64_t input, int64_t window) const;
 };
 
-// Parse with the attributes of a node: anything with a method Attr<T>(name), that is, a KernelInit or
-// a ShapeContext.
+// Parse with the attributes of a node: anything with a method Attr<T>(name), that is, a KernelInit
+// or a ShapeContext.
 template <typename Context>
 absl::StatusOr<WindowAttrs> ConvolutionAttrs(const Context& c, absl::StatusCode other_stride) {
-  return WindowAttrs::Parse(c.template Attr<std::string>("data_format"),
-                            c.template Attr<std::string>("padding"),
-                            c.template Attr<std::vector<int64_t>>("strides"),
-                            &c.template Attr<std::vector<int64_t>>("dilations"),
-                            &c.template Attr<std::vector<int64_t>>("explicit_paddings"),
-                            other_stride);
+  return WindowAttrs::Parse(
+      c.template Attr<std::string>("data_format"), c.template Attr<std::string>("padding"),
+      c.template Attr<std::vector<int64_t>>("strides"),
+      &c.template Attr<std::vector<int64_t>>("dilations"),
+      &c.template Attr<std::vector<int64_t>>("explicit_paddings"), other_stride);
 }
 
 // An image's shape in the given layout.

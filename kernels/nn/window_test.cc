@@ -37,8 +37,7 @@ TEST(Window, DilationWidensTheWindow) {
 
 TEST(Window, ReadsExplicitPaddingInEitherLayout) {
   const auto nhwc = Parse("EXPLICIT", {1, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 1, 2, 3, 4, 0, 0});
-  const auto nchw = Parse("EXPLICIT", {1, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0, 1, 2, 3, 4},
-                          "NCHW");
+  const auto nchw = Parse("EXPLICIT", {1, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0, 1, 2, 3, 4}, "NCHW");
   ASSERT_TRUE(nhwc.ok());
   ASSERT_TRUE(nchw.ok());
   for (const auto& attrs : {*nhwc, *nchw}) {

@@ -20,10 +20,7 @@ const OpRegistry& Registry() { return OpRegistry::Global(); }
 
 TANDEM_OP("_TestUnknown").Outputs("output:dtype").Attrs("dtype:type").Shape(UnknownShape);
 TANDEM_OP("_TestReference").Outputs("output:ref dtype").Attrs("dtype:type").Shape(UnknownShape);
-TANDEM_OP("_TestValue")
-    .Outputs("output:dtype")
-    .Attrs("value:tensor; dtype:type")
-    .Shape(ValueShape);
+TANDEM_OP("_TestValue").Outputs("output:dtype").Attrs("value:tensor; dtype:type").Shape(ValueShape);
 
 // The source of an input. Shape functions look through nodes of type Const; where the real op is
 // linked in, it is used.
@@ -42,7 +39,8 @@ absl::StatusOr<Node*> AddSource(Graph& graph, const Tensor& value, bool referenc
   return graph.AddNode(std::move(spec));
 }
 
-// Which inputs the op declares as references; argument lists of ops with references are not variadic.
+// Which inputs the op declares as references; argument lists of ops with references are not
+// variadic.
 bool WantsReference(const OpDef& op, size_t i) {
   return i < op.inputs.size() && op.inputs[i].is_ref;
 }
@@ -58,24 +56,28 @@ absl::StatusOr<std::vector<Tensor>> RunOp(const std::string& op, std::vector<Ten
   spec.op = op;
   spec.attrs = std::move(attrs);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    TANDEM_ASSIGN_OR_RETURN(
-        Node* source, AddSource(graph, inputs[i], WantsReference(*def, i), constant_inputs));
+    TANDEM_ASSIGN_OR_RETURN(Node * source,
+                            AddSource(graph, inputs[i], WantsReference(*def, i), constant_inputs));
     spec.inputs.push_back(source->output(0));
   }
-  TANDEM_ASSIGN_OR_RETURN(Node* node, graph.AddNode(std::move(spec)));
+  TANDEM_ASSIGN_OR_RETURN(Node * node, graph.AddNode(std::move(spec)));
 
   ResourceManager resources;
   InlineRunner parallel;
-  KernelDevice device{"/job:localhost/replica:0/task:0/device:CPU:0", kCpu, 0, HostAllocator(),
-                      &resources, &parallel};
+  KernelDevice device{"/job:localhost/replica:0/task:0/device:CPU:0",
+                      kCpu,
+                      0,
+                      HostAllocator(),
+                      &resources,
+                      &parallel};
   TANDEM_ASSIGN_OR_RETURN(const KernelDef* kernel_def,
                           Registry().FindKernel(*def, kCpu, node->attrs()));
   std::vector<DataType> input_types;
   std::vector<DataType> output_types;
   for (int i = 0; i < node->num_inputs(); ++i) input_types.push_back(node->input_dtype(i));
   for (int i = 0; i < node->num_outputs(); ++i) output_types.push_back(node->output_info(i).dtype);
-  KernelInit init({node->name(), def, &node->attrs(), input_types, output_types, &device,
-                   &graph.functions()});
+  KernelInit init(
+      {node->name(), def, &node->attrs(), input_types, output_types, &device, &graph.functions()});
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, kernel_def->factory(init));
 
   std::unique_ptr<Slot[]> input_slots(new Slot[inputs.size()]);
@@ -101,8 +103,8 @@ absl::StatusOr<std::vector<Tensor>> RunOp(const std::string& op, std::vector<Ten
   step.step_id = 1;
   step.cancellation = &cancellation;
   step.step_resources = &step_resources;
-  KernelContext context({node->name(), &device, &step, input_pointers, output_slots.get(),
-                         output_types, 0, 0});
+  KernelContext context(
+      {node->name(), &device, &step, input_pointers, output_slots.get(), output_types, 0, 0});
   absl::Status status;
   if (AsyncKernel* async = kernel->AsAsync()) {
     Event done;

@@ -1,5 +1,5 @@
-// Runs a single op for tests, without a session: the node is checked as in a graph, its kernel is made
-// and computes once.
+// Runs a single op for tests, without a session: the node is checked as in a graph, its kernel is
+// made and computes once.
 #ifndef TANDEM_KERNELS_TESTING_OP_RUNNER_H_
 #define TANDEM_KERNELS_TESTING_OP_RUNNER_H_
 

@@ -11,8 +11,8 @@ namespace {
 absl::Status CheckFit(const std::string& node, const std::vector<Tensor>& values,
                       const std::string& other_node, const std::vector<Tensor>& other) {
   if (values.size() != other.size()) {
-    return errors::InvalidArgument("all-reduce: '", node, "' brings ", values.size(),
-                                   " values, '", other_node, "' brings ", other.size());
+    return errors::InvalidArgument("all-reduce: '", node, "' brings ", values.size(), " values, '",
+                                   other_node, "' brings ", other.size());
   }
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i].dtype() != other[i].dtype() || values[i].shape() != other[i].shape()) {
@@ -40,12 +40,11 @@ void InProcessCollectives::AllReduce(const CollectiveRequest& request, std::vect
     return;
   }
   const Key key(request.group, request.instance, request.step);
-  // Registered before anybody can see this member: once the others do, they may end the step, and the
-  // cancellation with it.
+  // Registered before anybody can see this member: once the others do, they may end the step, and
+  // the cancellation with it.
   const CancellationManager::Token token = cancellation->NewToken();
-  if (!cancellation->Register(token, [this, key, cancellation] {
-        Abort(key, cancellation->status());
-      })) {
+  if (!cancellation->Register(token,
+                              [this, key, cancellation] { Abort(key, cancellation->status()); })) {
     done(cancellation->status());
     return;
   }

@@ -45,10 +45,11 @@ class InProcessCollectives final : public CollectiveRuntime {
   std::map<Key, std::shared_ptr<Operation>> pending_ ABSL_GUARDED_BY(mu_);
 };
 
-// Adds (or otherwise reduces) tensors of equal type and shape along the fixed tree over their order:
-// the two halves [0, p) and [p, n), p the greatest power of two below n, are reduced first. With
-// kMean the sum is divided by their number. Unimplemented: a type that is no number.
-absl::StatusOr<Tensor> ReduceAlongTree(Reduction reduction, const std::vector<const Tensor*>& values);
+// Adds (or otherwise reduces) tensors of equal type and shape along the fixed tree over their
+// order: the two halves [0, p) and [p, n), p the greatest power of two below n, are reduced first.
+// With kMean the sum is divided by their number. Unimplemented: a type that is no number.
+absl::StatusOr<Tensor> ReduceAlongTree(Reduction reduction,
+                                       const std::vector<const Tensor*>& values);
 
 }  // namespace tandem
 

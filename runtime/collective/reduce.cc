@@ -1,5 +1,5 @@
-// The arithmetic of reductions: one pass over all inputs, a block at a time, so that partial sums stay
-// in the first-level cache.
+// The arithmetic of reductions: one pass over all inputs, a block at a time, so that partial sums
+// stay in the first-level cache.
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -13,8 +13,8 @@
 namespace tandem {
 namespace {
 
-// Elements that a leaf of the tree is cut into. A multiple of every vector width, small enough that a
-// path of the tree (at most 8 levels for 256 members) stays in the cache.
+// Elements that a leaf of the tree is cut into. A multiple of every vector width, small enough that
+// a path of the tree (at most 8 levels for 256 members) stays in the cache.
 constexpr int64_t kBlock = 512;
 
 struct Sum {
@@ -42,8 +42,8 @@ struct Max {
   }
 };
 
-// Half types are reduced as they are stored, rounding after each step, as members on different hosts
-// would.
+// Half types are reduced as they are stored, rounding after each step, as members on different
+// hosts would.
 template <typename T, typename Op>
 T Apply(Op op, T a, T b) {
   if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>) {

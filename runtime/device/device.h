@@ -4,7 +4,8 @@
 // Two kinds matter to the executor:
 //
 //   host devices (CPU)       Their memory is the host's and kernels run on the thread that calls.
-//   queued devices (SIM, GPU) They have a memory of their own, which the host may not touch. Kernels
+//   queued devices (SIM, GPU) They have a memory of their own, which the host may not touch.
+//   Kernels
 //                            and copies are put on a queue and run in that order, later.
 //
 // All devices but CPU:0 of a process are as virtual or as real as their class makes them; two CPU
@@ -46,9 +47,9 @@ class Device {
   // False for host devices. The methods below are for queued ones only.
   virtual bool is_queued() const = 0;
 
-  // Runs `kernel` on the queue. `done` runs when its outputs may be handed to the next kernel of this
-  // device; for other devices and the host their contents become visible through a copy only. `kernel`
-  // and `context` live until then.
+  // Runs `kernel` on the queue. `done` runs when its outputs may be handed to the next kernel of
+  // this device; for other devices and the host their contents become visible through a copy only.
+  // `kernel` and `context` live until then.
   virtual void Enqueue(Kernel& kernel, KernelContext& context, Done done) = 0;
   // Copies between the host's memory and the device's, in the order of the queue. `source` is kept
   // alive as long as needed.
@@ -67,8 +68,8 @@ struct DeviceCount {
 absl::StatusOr<std::vector<DeviceCount>> ParseDeviceCounts(absl::string_view text);
 
 // Makes a device; `name` is its full name and `ordinal` the number at its end.
-using DeviceFactory =
-    absl::StatusOr<std::unique_ptr<Device>> (*)(const std::string& name, int ordinal);
+using DeviceFactory = absl::StatusOr<std::unique_ptr<Device>> (*)(const std::string& name,
+                                                                  int ordinal);
 
 // A device type makes itself known in its own folder: static DeviceRegistration r(kSim, MakeSim);
 struct DeviceRegistration {
@@ -78,8 +79,8 @@ struct DeviceRegistration {
 // The devices of one task, under the prefix "/job:localhost/replica:0/task:0" or a cluster's.
 class DeviceSet {
  public:
-  // At least one CPU device is made, also when `counts` names none. InvalidArgument: a type that this
-  // program does not hold (the message lists those it does); or the factory's error.
+  // At least one CPU device is made, also when `counts` names none. InvalidArgument: a type that
+  // this program does not hold (the message lists those it does); or the factory's error.
   static absl::StatusOr<std::shared_ptr<DeviceSet>> Create(
       const std::vector<DeviceCount>& counts,
       absl::string_view prefix = "/job:localhost/replica:0/task:0");

@@ -22,9 +22,7 @@ FrameLayout::Role RoleOf(const Node& node) {
   return Role::kNormal;
 }
 
-bool IsFreeConstant(const Node& node) {
-  return node.Is("Const") && node.control_inputs().empty();
-}
+bool IsFreeConstant(const Node& node) { return node.Is("Const") && node.control_inputs().empty(); }
 
 bool NeedsFrames(const Node& node) {
   const FrameLayout::Role role = RoleOf(node);
@@ -43,8 +41,8 @@ absl::StatusOr<FrameAssignment> AssignFrames(const std::vector<Node*>& order) {
   std::map<std::pair<int, std::string>, int> by_name;
 
   for (const Node* node : order) {
-    // All that a node consumes lies in one frame. (Of a back edge the end is not known yet; it lies in
-    // the frame of its NextIteration, which is checked there.)
+    // All that a node consumes lies in one frame. (Of a back edge the end is not known yet; it lies
+    // in the frame of its NextIteration, which is checked there.)
     int frame = -1;
     const Node* witness = nullptr;
     absl::Status mismatch;

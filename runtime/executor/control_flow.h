@@ -24,8 +24,8 @@ struct FrameAssignment {
   std::vector<int> output_frame;
 };
 
-// InvalidArgument: inputs of a node come from different frames, an Exit outside a loop, a loop within
-// itself. `order` is the graph's topological order.
+// InvalidArgument: inputs of a node come from different frames, an Exit outside a loop, a loop
+// within itself. `order` is the graph's topological order.
 absl::StatusOr<FrameAssignment> AssignFrames(const std::vector<Node*>& order);
 
 // A constant that is ordered after nothing. It belongs to no frame: all may consume it.

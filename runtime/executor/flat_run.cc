@@ -58,8 +58,7 @@ void FlatRun::Start(StepEnvironment* environment, std::vector<Tensor> args, Done
   done_ = std::move(done);
   DecideWhetherToMeasure();
   for (const Plan::ConstantSlot& constant : plan_.constants) {
-    slots_[static_cast<size_t>(constant.slot)].uses.store(kConstantUses,
-                                                          std::memory_order_relaxed);
+    slots_[static_cast<size_t>(constant.slot)].uses.store(kConstantUses, std::memory_order_relaxed);
   }
   for (size_t i = 0; i < plan_.arg_slots.size(); ++i) {
     const int32_t index = plan_.arg_slots[i];
@@ -160,8 +159,8 @@ void FlatRun::Complete(int32_t index, const absl::Status& status) {
     return;
   }
   ReleaseInputs(node);
-  // The first successor that is ready takes over this task's place among the outstanding ones; it is
-  // submitted last, since from then on the run may end on another thread.
+  // The first successor that is ready takes over this task's place among the outstanding ones; it
+  // is submitted last, since from then on the run may end on another thread.
   int32_t heir = -1;
   const int32_t end = node.first_successor + node.num_successors;
   for (int32_t i = node.first_successor; i < end; ++i) {

@@ -68,9 +68,9 @@ struct FrameLayout {
 // The state of a node in an iteration, in one number.
 //
 // A node other than Merge waits for all its edges: the low half counts those that are missing, the
-// high half those that came dead. A Merge waits for its control edges and for one live value, or for
-// all values to be dead: the low half counts missing control edges, the high half dead values, and
-// kDecided says that a value came, or that all are dead.
+// high half those that came dead. A Merge waits for its control edges and for one live value, or
+// for all values to be dead: the low half counts missing control edges, the high half dead values,
+// and kDecided says that a value came, or that all are dead.
 struct Pending {
   static constexpr int32_t kDeadUnit = 1 << 15;
   static constexpr int32_t kDecided = 1 << 30;

@@ -60,8 +60,8 @@ void FrameRun::Start(StepEnvironment* environment, std::vector<Tensor> args, Don
             task.merge_input = i;
           }
         }
-        iteration.pending[static_cast<size_t>(
-            layout_.nodes[static_cast<size_t>(root)].local)] |= Pending::kDecided;
+        iteration.pending[static_cast<size_t>(layout_.nodes[static_cast<size_t>(root)].local)] |=
+            Pending::kDecided;
       }
       ready.push_back(task);
     }
@@ -208,8 +208,8 @@ void FrameRun::PassMerge(const Task& task) {
     Iteration& iteration = *task.iteration;
     if (status.ok() && node.num_outputs > 1) {
       const size_t index = static_cast<size_t>(node.first_slot + 1);
-      const int32_t uses = layout_.frames[static_cast<size_t>(iteration.frame->index)]
-                               .slot_uses[index];
+      const int32_t uses =
+          layout_.frames[static_cast<size_t>(iteration.frame->index)].slot_uses[index];
       if (uses > 0) {
         Slot& slot = iteration.slots[index];
         slot.value = Tensor::Scalar<int32_t>(task.merge_input);
@@ -236,7 +236,8 @@ void FrameRun::PassThrough(const Task& task) {
   EndTask(task, ready);
 }
 
-absl::Status FrameRun::PassThroughLocked(const Task& task, FrameInstance::Value value, Ready& ready) {
+absl::Status FrameRun::PassThroughLocked(const Task& task, FrameInstance::Value value,
+                                         Ready& ready) {
   const FrameLayout::NodeInfo& info = layout_.nodes[static_cast<size_t>(task.node)];
   FrameInstance& frame = *task.iteration->frame;
   switch (info.role) {
@@ -268,14 +269,11 @@ absl::Status FrameRun::PassThroughLocked(const Task& task, FrameInstance::Value 
     default: {  // NextIteration
       const int64_t next = task.iteration->number + 1;
       const int64_t newest = frame.iterations.back()->number;
-      const FrameLayout::Frame& frame_layout =
-          layout_.frames[static_cast<size_t>(frame.index)];
+      const FrameLayout::Frame& frame_layout = layout_.frames[static_cast<size_t>(frame.index)];
       if (next <= newest) {
-        PutLocked(*frame.iterations[static_cast<size_t>(
-                      next - frame.iterations.front()->number)],
+        PutLocked(*frame.iterations[static_cast<size_t>(next - frame.iterations.front()->number)],
                   value, ready);
-      } else if (static_cast<int>(frame.iterations.size()) <
-                 frame_layout.parallel_iterations) {
+      } else if (static_cast<int>(frame.iterations.size()) < frame_layout.parallel_iterations) {
         PutLocked(NewIterationLocked(frame, ready), value, ready);
       } else {
         frame.deferred.push_back(std::move(value));
@@ -330,8 +328,7 @@ void FrameRun::EndTask(const Task& task, const Ready& newly_ready) {
     const bool last = i + 1 == ready.size();
     if (!last) outstanding_.fetch_add(1, std::memory_order_relaxed);
     environment_->scheduler->Submit(
-        ready[i],
-        plan_.costs[static_cast<size_t>(ready[i].node)].load(std::memory_order_relaxed));
+        ready[i], plan_.costs[static_cast<size_t>(ready[i].node)].load(std::memory_order_relaxed));
     if (last) return;
   }
   if (outstanding_.fetch_sub(1, std::memory_order_acq_rel) == 1) Finish();
@@ -373,8 +370,7 @@ void FrameRun::ReleaseInputsLocked(const Task& task) {
 void FrameRun::PutLocked(Iteration& iteration, const FrameInstance::Value& value, Ready& ready) {
   const PlanNode& node = plan_.nodes[static_cast<size_t>(value.node)];
   const size_t index = static_cast<size_t>(node.first_slot);
-  const int32_t uses =
-      layout_.frames[static_cast<size_t>(iteration.frame->index)].slot_uses[index];
+  const int32_t uses = layout_.frames[static_cast<size_t>(iteration.frame->index)].slot_uses[index];
   Slot& slot = iteration.slots[index];
   if (uses > 0) {
     slot.value = value.value;
@@ -431,8 +427,7 @@ void FrameRun::DeliverLocked(Iteration& iteration, int32_t from, const FrameLayo
     // A second value: nobody will look at it.
     if (!is_dead) {
       const PlanNode& node = plan_.nodes[static_cast<size_t>(edge.node)];
-      const PlanInput& input =
-          plan_.inputs[static_cast<size_t>(node.first_input + edge.input)];
+      const PlanInput& input = plan_.inputs[static_cast<size_t>(node.first_input + edge.input)];
       ReleaseUseLocked(iteration.slots[static_cast<size_t>(input.slot)]);
     }
     return;
@@ -447,8 +442,8 @@ void FrameRun::DeliverLocked(Iteration& iteration, int32_t from, const FrameLayo
     state += Pending::kDeadUnit;
     // A loop that is entered dead is dead: its back edge will never bring anything.
     const Role role = layout_.nodes[static_cast<size_t>(from)].role;
-    const bool all_dead = Pending::Dead(state) == info.num_data_inputs ||
-                          role == Role::kEnter || role == Role::kConstantEnter;
+    const bool all_dead = Pending::Dead(state) == info.num_data_inputs || role == Role::kEnter ||
+                          role == Role::kConstantEnter;
     if (!all_dead) return;
     state |= Pending::kDecided;
     task.is_dead = true;
@@ -523,10 +518,9 @@ void FrameRun::CleanUpLocked(FrameInstance* frame, Ready& ready) {
     for (const int32_t exit : frame->dead_exits) PutDeadLocked(outside, exit, ready);
     FrameInstance* const parent = frame->parent;
     auto& children = outside.children;
-    children.erase(absl::c_find_if(
-        children, [&](const std::unique_ptr<FrameInstance>& child) {
-          return child.get() == frame;
-        }));
+    children.erase(absl::c_find_if(children, [&](const std::unique_ptr<FrameInstance>& child) {
+      return child.get() == frame;
+    }));
     frame = parent;
   }
 }

@@ -34,7 +34,7 @@ struct Iteration {
   std::unique_ptr<Slot[]> dereferenced;
   // Of a Merge whose value came before its last control edge: which input. By local number.
   std::map<int, int32_t> decided;
-  int outstanding = 0;  // Tasks that are ready or running here.
+  int outstanding = 0;                                   // Tasks that are ready or running here.
   std::vector<std::unique_ptr<FrameInstance>> children;  // Loops that began here and go on.
 };
 
@@ -51,10 +51,10 @@ struct FrameInstance {
   Iteration* parent_iteration = nullptr;
   int missing_enters = 0;
   std::deque<std::unique_ptr<Iteration>> iterations;  // Those alive, the oldest first.
-  std::vector<Value> constants;  // Of Enters whose value all iterations see.
-  std::vector<Value> deferred;   // NextIterations that found the window full.
-  std::vector<int32_t> dead_exits;  // Of the newest iteration.
-  std::vector<int32_t> live_exits;  // A loop is left once.
+  std::vector<Value> constants;                       // Of Enters whose value all iterations see.
+  std::vector<Value> deferred;                        // NextIterations that found the window full.
+  std::vector<int32_t> dead_exits;                    // Of the newest iteration.
+  std::vector<int32_t> live_exits;                    // A loop is left once.
 };
 
 class FrameRun final : public StepRun {
@@ -86,8 +86,8 @@ class FrameRun final : public StepRun {
   // Ends a task and submits what became ready; the last use of this object by the caller.
   void EndTask(const Task& task, const Ready& ready);
 
-  // The value of a task's input `i`, taken out of its slot if this is the last use. Errors are those of
-  // reading a reference; the caller makes the run fail, outside the lock.
+  // The value of a task's input `i`, taken out of its slot if this is the last use. Errors are
+  // those of reading a reference; the caller makes the run fail, outside the lock.
   absl::Status TakeInputLocked(const Task& task, int i, FrameInstance::Value* value)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReleaseInputsLocked(const Task& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -100,8 +100,8 @@ class FrameRun final : public StepRun {
   // Tells the consumers of a node whose output slots in `iteration` are set.
   void PropagateLocked(Iteration& iteration, int32_t node, bool node_is_dead, Ready& ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void DeliverLocked(Iteration& iteration, int32_t from, const FrameLayout::Edge& edge, bool is_dead,
-                     Ready& ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void DeliverLocked(Iteration& iteration, int32_t from, const FrameLayout::Edge& edge,
+                     bool is_dead, Ready& ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   FrameInstance& ChildFrameLocked(Iteration& iteration, int frame, Ready& ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

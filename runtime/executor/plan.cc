@@ -101,7 +101,7 @@ class Compiler {
       const Tensor& value = *node.Attr<Tensor>("value");
       if (plan_->frames) {
         plan_->frames->frames[static_cast<size_t>(frame)].constants.emplace_back(entry->second,
-                                                                                  value);
+                                                                                 value);
       } else {
         plan_->constants.push_back({entry->second, value});
       }
@@ -126,9 +126,8 @@ class Compiler {
     planned.first_input = static_cast<int32_t>(plan_->inputs.size());
     planned.num_inputs = node.num_inputs();
     int32_t& dereferences =
-        plan_->frames
-            ? plan_->frames->frames[static_cast<size_t>(FrameOf(node))].num_dereferences
-            : plan_->num_dereferences;
+        plan_->frames ? plan_->frames->frames[static_cast<size_t>(FrameOf(node))].num_dereferences
+                      : plan_->num_dereferences;
     for (int i = 0; i < node.num_inputs(); ++i) {
       const Output source = node.input(i);
       PlanInput input;
@@ -149,8 +148,8 @@ class Compiler {
 
   absl::Status AddKernel(const Node& node, PlanNode& planned) {
     if (node.Is("_TandemCopy")) {
-      planned.kind = *node.Attr<bool>("to_host") ? PlanNode::Kind::kCopyToHost
-                                                 : PlanNode::Kind::kCopyToDevice;
+      planned.kind =
+          *node.Attr<bool>("to_host") ? PlanNode::Kind::kCopyToHost : PlanNode::Kind::kCopyToDevice;
       return absl::OkStatus();
     }
     if (node.op().is_stateful && options_.shared_kernels) {
@@ -163,9 +162,9 @@ class Compiler {
       plan_->owned_kernels.push_back(std::move(kernel));
     }
     planned.async = planned.kernel->AsAsync();
-    planned.kind = planned.async != nullptr       ? PlanNode::Kind::kAsync
+    planned.kind = planned.async != nullptr      ? PlanNode::Kind::kAsync
                    : planned.device->is_queued() ? PlanNode::Kind::kQueued
-                                                  : PlanNode::Kind::kSync;
+                                                 : PlanNode::Kind::kSync;
     return absl::OkStatus();
   }
 
@@ -307,8 +306,7 @@ class Compiler {
     }
     const int threads = options_.inner_parallelism > 0 ? options_.inner_parallelism
                                                        : RunTokens::Process().capacity();
-    plan_->inner_parallelism =
-        std::max(1, threads / std::max(1, static_cast<int>(devices.size())));
+    plan_->inner_parallelism = std::max(1, threads / std::max(1, static_cast<int>(devices.size())));
     plan_->costs.reset(new std::atomic<int32_t>[plan_->nodes.size()]());
     plan_->graph = graph_;
   }
@@ -323,8 +321,8 @@ class Compiler {
   std::unique_ptr<Plan> plan_;
   std::vector<Node*> order_;
   std::vector<Node*> planned_;
-  std::vector<int32_t> number_;      // By id: the number in the plan, or -1.
-  std::vector<int32_t> first_slot_;  // By id.
+  std::vector<int32_t> number_;                            // By id: the number in the plan, or -1.
+  std::vector<int32_t> first_slot_;                        // By id.
   std::map<std::pair<int, int>, int32_t> constant_slots_;  // By node id and frame.
   FrameAssignment assignment_;
 };

@@ -1,15 +1,16 @@
 // Plan: a graph compiled for execution, for one signature of feeds and fetches (or one function).
 //
 // The graph that is compiled has been pruned and placed; what is fed stands in it as nodes
-// of type _Arg, what is fetched as nodes of type _Retval, and values cross between memories of devices
-// at _TandemCopy nodes. Compilation makes the kernels and lays everything out in flat arrays, indexed
-// by small numbers, so that a step chases no pointers through the graph and looks nothing up by name.
+// of type _Arg, what is fetched as nodes of type _Retval, and values cross between memories of
+// devices at _TandemCopy nodes. Compilation makes the kernels and lays everything out in flat
+// arrays, indexed by small numbers, so that a step chases no pointers through the graph and looks
+// nothing up by name.
 //
-// Slots hold the values on edges: one for each output of a node. Constants and arguments are no nodes
-// of a plan: their slots are filled before a step begins.
+// Slots hold the values on edges: one for each output of a node. Constants and arguments are no
+// nodes of a plan: their slots are filled before a step begins.
 //
-// A plan whose graph has loops or conditionals of TensorFlow 1 also has frames (frame_layout.h); one
-// without knows nothing of them.
+// A plan whose graph has loops or conditionals of TensorFlow 1 also has frames (frame_layout.h);
+// one without knows nothing of them.
 //
 // Threads: a Plan never changes; any number of steps may run it at once.
 #ifndef TANDEM_RUNTIME_EXECUTOR_PLAN_H_
@@ -51,20 +52,20 @@ struct PlanNode {
   int32_t num_outputs = 0;
   int32_t first_successor = 0;  // Into Plan::successors.
   int32_t num_successors = 0;
-  int32_t pending = 0;  // Nodes that have to be done first (distinct ones).
-  int32_t first_type = 0;  // Its output types are Plan::types[first_type …].
+  int32_t pending = 0;       // Nodes that have to be done first (distinct ones).
+  int32_t first_type = 0;    // Its output types are Plan::types[first_type …].
   int32_t async_index = -1;  // Among the nodes that are not kSync.
   Kind kind = Kind::kSync;
-  bool is_cheap = false;  // Never worth a hand-over to another thread.
+  bool is_cheap = false;                // Never worth a hand-over to another thread.
   bool has_value_of_reference = false;  // An input wants the value behind a reference.
-  uint64_t host_outputs = 0;  // See KernelContext::Params.
+  uint64_t host_outputs = 0;            // See KernelContext::Params.
 };
 
 struct PlanInput {
   static constexpr int32_t kNoDereference = -1;
   int32_t slot = 0;
-  // When the source is a reference and the kernel wants its value: the number of the extra slot that
-  // takes the value for the length of a run.
+  // When the source is a reference and the kernel wants its value: the number of the extra slot
+  // that takes the value for the length of a run.
   int32_t dereference = kNoDereference;
 };
 
@@ -85,13 +86,13 @@ struct Plan {
     Tensor value;
   };
   std::vector<ConstantSlot> constants;
-  std::vector<int32_t> arg_slots;      // Of argument i; -1 when nothing consumes it.
-  std::vector<int32_t> result_slots;   // Of result i.
+  std::vector<int32_t> arg_slots;     // Of argument i; -1 when nothing consumes it.
+  std::vector<int32_t> result_slots;  // Of result i.
   std::vector<DataType> arg_types;
   std::vector<DataType> result_types;  // Of a reference, the value is read at the end of the step.
 
-  // How many threads inner loops may use on each device: its share of the cores among the devices of
-  // this plan.
+  // How many threads inner loops may use on each device: its share of the cores among the devices
+  // of this plan.
   int inner_parallelism = 1;
 
   // Empty when the graph has no frames and no dead values.

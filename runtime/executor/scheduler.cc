@@ -29,8 +29,8 @@ Worker* Worker::Current() { return current_worker; }
 void StepScheduler::Submit(const Task& task, int64_t nanoseconds) {
   Worker* const worker = Worker::Current();
   const bool is_local = worker != nullptr && worker->scheduler_ == this;
-  if (is_local && (nanoseconds < kHandOverNanoseconds || worker->empty() ||
-                   !RunTokens::Process().HasFree())) {
+  if (is_local &&
+      (nanoseconds < kHandOverNanoseconds || worker->empty() || !RunTokens::Process().HasFree())) {
     worker->Push(task);
     return;
   }
@@ -51,8 +51,8 @@ void StepScheduler::Submit(const Task& task, int64_t nanoseconds) {
 void StepScheduler::WakeHelperLocked() {
   // With a driver there is somebody who comes to look; helpers are then as many as there are cores
   // left. Without one, somebody has to.
-  const int limit = has_driver_ ? RunTokens::Process().capacity() - 1
-                                : RunTokens::Process().capacity();
+  const int limit =
+      has_driver_ ? RunTokens::Process().capacity() - 1 : RunTokens::Process().capacity();
   if (helpers_ >= limit) return;
   ++helpers_;
   Ref();  // RunHelper's.

@@ -2,10 +2,10 @@
 //
 // A step is driven by threads that each own a Worker: a queue of ready tasks that only this thread
 // touches. The thread that called Session::Run is the first; it runs everything that becomes ready,
-// without a hand-over, and waits only when nothing is ready. When it has more expensive work at hand
-// than it can do at once and a core is idle, it puts some on the shared queue and wakes a helper from
-// the executor pool. A hand-over to a sleeping thread costs 50 to 200 µs on virtual machines, so
-// only nodes known to take longer are worth one.
+// without a hand-over, and waits only when nothing is ready. When it has more expensive work at
+// hand than it can do at once and a core is idle, it puts some on the shared queue and wakes a
+// helper from the executor pool. A hand-over to a sleeping thread costs 50 to 200 µs on virtual
+// machines, so only nodes known to take longer are worth one.
 //
 // Functions that a step calls run on the same scheduler: a call adds tasks, it does not nest on the
 // stack. Completions of asynchronous kernels arrive from any thread; they add tasks too.
@@ -73,23 +73,23 @@ class Worker {
   friend class StepScheduler;
 };
 
-// One step's threads. Shared by the step's caller, its helpers and its pending completions; reference
-// counted because a completion may be the last to let go.
+// One step's threads. Shared by the step's caller, its helpers and its pending completions;
+// reference counted because a completion may be the last to let go.
 class StepScheduler : public RefCounted {
  public:
-  // Adds a ready task. On a thread that drives this step it joins the thread's queue; from elsewhere
-  // it wakes the driver, or a helper when there is no driver. `nanoseconds` is what it is expected to
-  // take: where it is worth it, an idle core is given the task.
+  // Adds a ready task. On a thread that drives this step it joins the thread's queue; from
+  // elsewhere it wakes the driver, or a helper when there is no driver. `nanoseconds` is what it is
+  // expected to take: where it is worth it, an idle core is given the task.
   void Submit(const Task& task, int64_t nanoseconds = 0);
 
-  // Drives the step on the calling thread until Finish, or until `deadline`; then returns false, and
-  // may be called again. Calls `begin` first, which adds the step's first tasks. At most one thread
-  // drives.
+  // Drives the step on the calling thread until Finish, or until `deadline`; then returns false,
+  // and may be called again. Calls `begin` first, which adds the step's first tasks. At most one
+  // thread drives.
   bool DriveUntilFinished(absl::FunctionRef<void()> begin, absl::Time deadline);
   // Ends DriveUntilFinished. The last thing that a step does with its scheduler.
   void Finish();
-  // Makes it ready for another step, after DriveUntilFinished returned true. Helpers of the last step
-  // that have not gone to sleep yet may join the next one.
+  // Makes it ready for another step, after DriveUntilFinished returned true. Helpers of the last
+  // step that have not gone to sleep yet may join the next one.
   void Reset();
 
  private:
@@ -103,7 +103,7 @@ class StepScheduler : public RefCounted {
   Mutex mu_;
   CondVar changed_;
   std::deque<Task> shared_ ABSL_GUARDED_BY(mu_);
-  int helpers_ ABSL_GUARDED_BY(mu_) = 0;     // Scheduled or running.
+  int helpers_ ABSL_GUARDED_BY(mu_) = 0;  // Scheduled or running.
   bool has_driver_ ABSL_GUARDED_BY(mu_) = false;
   bool driver_waits_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;

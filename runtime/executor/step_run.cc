@@ -27,13 +27,11 @@ void StepRun::Fail(int32_t node, const absl::Status& status) {
   if (node >= 0 && !cancellation.IsCancelled() &&
       !absl::StrContains(status.message(), "[[{{node ")) {
     const size_t i = static_cast<size_t>(node);
-    error = absl::Status(
-        status.code(),
-        absl::StrCat(status.message(), " [[{{node ", plan_.names[i], "}}]] (", plan_.ops[i], " on ",
-                     plan_.nodes[i].device->name(), ")"));
-    status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
-      error.SetPayload(url, payload);
-    });
+    error = absl::Status(status.code(),
+                         absl::StrCat(status.message(), " [[{{node ", plan_.names[i], "}}]] (",
+                                      plan_.ops[i], " on ", plan_.nodes[i].device->name(), ")"));
+    status.ForEachPayload(
+        [&](absl::string_view url, const absl::Cord& payload) { error.SetPayload(url, payload); });
   }
   {
     MutexLock lock(mu_);
@@ -57,8 +55,7 @@ absl::Status StepRun::Dereference(const PlanNode& node, Slot* slots, Slot* deref
     Slot& source = slots[input.slot];
     pointers[i] = &source;
     // A reference where a value is wanted; a Merge may also have let a value through.
-    if (input.dereference == PlanInput::kNoDereference ||
-        source.state != Slot::State::kReference) {
+    if (input.dereference == PlanInput::kNoDereference || source.state != Slot::State::kReference) {
       continue;
     }
     Slot& target = dereferenced[input.dereference];
@@ -128,9 +125,8 @@ std::string StepRun::Describe(const Invocation& invocation) const {
 
 bool StepRun::Invoke(Invocation& invocation, absl::Status* status) {
   const PlanNode& node = plan_.nodes[static_cast<size_t>(invocation.task.node)];
-  invocation.started = measures_ && (!node.is_cheap || environment_->tracer != nullptr)
-                           ? MonotonicNanoseconds()
-                           : 0;
+  invocation.started =
+      measures_ && (!node.is_cheap || environment_->tracer != nullptr) ? MonotonicNanoseconds() : 0;
   if (node.kind != PlanNode::Kind::kSync) invocation.waits.store(true, std::memory_order_relaxed);
   switch (node.kind) {
     case PlanNode::Kind::kSync: {

@@ -19,8 +19,8 @@
 
 namespace tandem {
 
-// What is shared by the runs of one step. Kernels see the StepContext part; every StepContext that they
-// meet in this runtime is a StepEnvironment.
+// What is shared by the runs of one step. Kernels see the StepContext part; every StepContext that
+// they meet in this runtime is a StepEnvironment.
 struct StepEnvironment : StepContext {
   RefPtr<StepScheduler> scheduler;
   StepTracer* tracer = nullptr;  // Null when the step is not traced.
@@ -33,15 +33,15 @@ class StepRun {
   virtual ~StepRun() = default;
 
   // Begins the run; `done` is called once with the results, after the last node has ended, outside
-  // locks. The run may be deleted or started again from within `done`. `environment` lives until then.
-  // REQUIRES: as many args as the plan has, of the right types; no run is going on.
+  // locks. The run may be deleted or started again from within `done`. `environment` lives until
+  // then. REQUIRES: as many args as the plan has, of the right types; no run is going on.
   virtual void Start(StepEnvironment* environment, std::vector<Tensor> args, Done done) = 0;
 
   // Runs one ready task; called by the scheduler's threads.
   virtual void Execute(const Task& task) = 0;
 
-  // The nodes that have been started and wait for something, for the message of a step that does not
-  // end: "node (op)". May be called from any thread while the run goes on.
+  // The nodes that have been started and wait for something, for the message of a step that does
+  // not end: "node (op)". May be called from any thread while the run goes on.
   virtual std::vector<std::string> Waiting() const = 0;
 
   const Plan& plan() const { return plan_; }
@@ -59,7 +59,7 @@ class StepRun {
     StepRun* run = nullptr;
     Task task;
     KernelContext context;
-    int64_t started = 0;  // For traces and costs, in nanoseconds; 0: not measured.
+    int64_t started = 0;             // For traces and costs, in nanoseconds; 0: not measured.
     std::atomic<bool> waits{false};  // An asynchronous kernel that has not ended.
   };
   // Runs the node's kernel or copy. Asynchronous kinds call OnDone(invocation, status).
@@ -81,8 +81,8 @@ class StepRun {
   const Plan& plan_;
   StepEnvironment* environment_ = nullptr;
   Done done_;
-  // Whether this run looks at the clock around each node. Doing so every time would cost as much as a
-  // small kernel; costs settle within a few runs and are then looked at now and again.
+  // Whether this run looks at the clock around each node. Doing so every time would cost as much as
+  // a small kernel; costs settle within a few runs and are then looked at now and again.
   void DecideWhetherToMeasure();
   bool measures_ = true;
   // Tasks that are ready or running. The run ends when there are none.

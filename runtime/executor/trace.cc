@@ -23,7 +23,7 @@ int64_t MonotonicNanoseconds() {
 
 void StepTracer::Record(absl::string_view node, absl::string_view op, absl::string_view device,
                         int64_t start_nanoseconds, int64_t end_nanoseconds) {
-  Event event{std::string(node),  std::string(op), std::string(device),
+  Event event{std::string(node), std::string(op), std::string(device),
               start_nanoseconds, end_nanoseconds, ThreadNumber()};
   MutexLock lock(mu_);
   events_.push_back(std::move(event));

@@ -73,8 +73,8 @@ absl::StatusOr<std::shared_ptr<FunctionHandle>> FunctionRuntime::Instantiate(
     const auto found = compiled_.find(key);
     if (found != compiled_.end()) return std::shared_ptr<FunctionHandle>(found->second);
   }
-  // Outside the lock: compilation may fold constants, which runs functions. Two threads that compile
-  // the same function at once both succeed; the first one's result is kept.
+  // Outside the lock: compilation may fold constants, which runs functions. Two threads that
+  // compile the same function at once both succeed; the first one's result is kept.
   absl::StatusOr<std::shared_ptr<Compiled>> made = Compile(function, c.device().name, host_results);
   if (!made.ok()) return WithContext(made.status(), absl::StrCat("function '", function.name, "'"));
   MutexLock lock(mu_);

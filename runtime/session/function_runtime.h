@@ -1,8 +1,8 @@
 // FunctionRuntime: compiles and runs functions of the library for the kernels that call them.
 //
-// A function is compiled once for each device, and each set of attributes; its plan and its run states
-// are kept, so that a call copies no graph: it takes a run state, fills the argument slots, and adds
-// tasks to the step's scheduler.
+// A function is compiled once for each device, and each set of attributes; its plan and its run
+// states are kept, so that a call copies no graph: it takes a run state, fills the argument slots,
+// and adds tasks to the step's scheduler.
 #ifndef TANDEM_RUNTIME_SESSION_FUNCTION_RUNTIME_H_
 #define TANDEM_RUNTIME_SESSION_FUNCTION_RUNTIME_H_
 
@@ -20,8 +20,8 @@ namespace tandem {
 // Threads: any. Lifetime: belongs to a session; outlives its plans.
 class FunctionRuntime final : public FunctionRunner {
  public:
-  // `options.default_device` and `options.shared_kernels` are not used: functions run where they are
-  // called, and their stateful kernels are their own.
+  // `options.default_device` and `options.shared_kernels` are not used: functions run where they
+  // are called, and their stateful kernels are their own.
   FunctionRuntime(std::shared_ptr<FunctionLibrary> library, CompileOptions options);
 
   absl::StatusOr<std::shared_ptr<FunctionHandle>> Instantiate(const FunctionRef& function,

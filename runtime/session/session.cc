@@ -73,17 +73,17 @@ class CompiledSignature {
 
   absl::Status CheckFeeds(const std::vector<Tensor>& feeds) const {
     if (feeds.size() != signature_.feeds.size()) {
-      return errors::InvalidArgument("the signature has ", signature_.feeds.size(),
-                                     " feeds; ", feeds.size(), " tensors were given");
+      return errors::InvalidArgument("the signature has ", signature_.feeds.size(), " feeds; ",
+                                     feeds.size(), " tensors were given");
     }
     for (size_t i = 0; i < feeds.size(); ++i) {
       // A feed that nothing depends on was pruned; its type is not known any more.
-      const DataType wanted = i < plan_->arg_types.size() ? plan_->arg_types[i]
-                                                          : DataType::kInvalid;
+      const DataType wanted =
+          i < plan_->arg_types.size() ? plan_->arg_types[i] : DataType::kInvalid;
       if (wanted != DataType::kInvalid && feeds[i].dtype() != wanted) {
         return errors::InvalidArgument("feed '", signature_.feeds[i], "' is ",
-                                       DataTypeName(feeds[i].dtype()), "; ",
-                                       DataTypeName(wanted), " is wanted");
+                                       DataTypeName(feeds[i].dtype()), "; ", DataTypeName(wanted),
+                                       " is wanted");
       }
       if (!feeds[i].is_valid() ||
           !feed_shapes_[i].IsCompatibleWith(PartialShape(feeds[i].shape()))) {
@@ -134,8 +134,7 @@ class LocalSession final : public Session {
      public:
       SessionCallable(LocalSession* session, CompiledSignature* compiled)
           : session_(session), compiled_(compiled) {}
-      absl::StatusOr<std::vector<Tensor>> Run(std::vector<Tensor> feeds,
-                                              const RunOptions& options,
+      absl::StatusOr<std::vector<Tensor>> Run(std::vector<Tensor> feeds, const RunOptions& options,
                                               RunMetadata* metadata) override {
         return session_->RunCompiled(*compiled_, options, std::move(feeds), metadata);
       }
@@ -157,9 +156,7 @@ class LocalSession final : public Session {
 
   DeviceSet& devices() override { return *options_.devices; }
 
-  void Close() override {
-    all_runs_.Cancel(errors::Cancelled("the session was closed"));
-  }
+  void Close() override { all_runs_.Cancel(errors::Cancelled("the session was closed")); }
 
   absl::StatusOr<std::vector<Tensor>> RunCompiled(CompiledSignature& compiled,
                                                   const RunOptions& options,
@@ -260,14 +257,12 @@ class LocalSession final : public Session {
                                 ? output->shape()
                                 : PartialShape::Unknown());
     }
-    TANDEM_RETURN_IF_ERROR(
-        PruneToSignature(signature, options_.devices->host().name(), *graph));
+    TANDEM_RETURN_IF_ERROR(PruneToSignature(signature, options_.devices->host().name(), *graph));
     CompileOptions compile = BaseCompileOptions();
     compile.shared_kernels = &shared_kernels_;
     TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, CompileGraph(*std::move(graph), compile));
     plan->arg_slots.resize(signature.feeds.size(), -1);
-    return std::make_unique<CompiledSignature>(signature, std::move(plan),
-                                               std::move(feed_shapes));
+    return std::make_unique<CompiledSignature>(signature, std::move(plan), std::move(feed_shapes));
   }
 
   const SessionOptions options_;

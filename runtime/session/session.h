@@ -5,11 +5,11 @@
 //                           session->Run({{"x", x}}, {"loss"}, {"train"}));
 //
 // For each signature of feeds, fetches and targets the graph is pruned, placed and compiled
-// to a plan, once; a run then takes a recycled state and costs microseconds. The calling thread runs
-// the step itself.
+// to a plan, once; a run then takes a recycled state and costs microseconds. The calling thread
+// runs the step itself.
 //
-// State (variables, queues, the position of random ops) belongs to the session's devices and nodes: it
-// is shared by all its plans and lives as long as the session.
+// State (variables, queues, the position of random ops) belongs to the session's devices and nodes:
+// it is shared by all its plans and lives as long as the session.
 //
 // Threads: any thread may call any method; any number of runs may go on at once.
 // Lifetime: REQUIRES: no run goes on when the session is destroyed.
@@ -35,14 +35,14 @@
 namespace tandem {
 
 struct SessionOptions {
-  // Null: as the environment says (DeviceSet::FromEnvironment). May be shared with other sessions, which
-  // then share variables too.
+  // Null: as the environment says (DeviceSet::FromEnvironment). May be shared with other sessions,
+  // which then share variables too.
   std::shared_ptr<DeviceSet> devices;
   // See PlaceOptions.
   bool soft_placement = false;
   std::string default_device;
-  // Threads that inner loops of the process may use. 0: as many as there are run tokens. 1: every kernel
-  // computes with one thread (deterministic mode).
+  // Threads that inner loops of the process may use. 0: as many as there are run tokens. 1: every
+  // kernel computes with one thread (deterministic mode).
   int inner_parallelism = 0;
 };
 
@@ -62,8 +62,8 @@ class Session {
  public:
   using Feeds = std::vector<std::pair<std::string, Tensor>>;
 
-  // A run with names resolved ahead, for tight loops. Threads and lifetime as the session's, which it
-  // must not outlive.
+  // A run with names resolved ahead, for tight loops. Threads and lifetime as the session's, which
+  // it must not outlive.
   class Callable {
    public:
     virtual ~Callable() = default;
@@ -81,9 +81,9 @@ class Session {
 
   // Runs `targets` and what `fetches` need. Feeds replace the values of outputs.
   //
-  // InvalidArgument or NotFound: a name or a feed does not fit (type, shape), or the graph cannot be
-  // compiled for this signature. Otherwise the first error of a kernel, with the node's name, op and
-  // device. Cancelled, DeadlineExceeded: see RunOptions.
+  // InvalidArgument or NotFound: a name or a feed does not fit (type, shape), or the graph cannot
+  // be compiled for this signature. Otherwise the first error of a kernel, with the node's name, op
+  // and device. Cancelled, DeadlineExceeded: see RunOptions.
   absl::StatusOr<std::vector<Tensor>> Run(const Feeds& feeds,
                                           const std::vector<std::string>& fetches,
                                           const std::vector<std::string>& targets = {}) {

@@ -22,9 +22,8 @@ class WaitForeverKernel final : public AsyncKernel {
     CancellationManager* cancellation = c.step().cancellation;
     auto shared = std::make_shared<Done>(std::move(done));
     const auto token = cancellation->NewToken();
-    if (!cancellation->Register(token, [shared, cancellation] {
-          (*shared)(absl::CancelledError("woken"));
-        })) {
+    if (!cancellation->Register(
+            token, [shared, cancellation] { (*shared)(absl::CancelledError("woken")); })) {
       (*shared)(absl::CancelledError("cancelled before it began"));
     }
   }
@@ -76,8 +75,7 @@ TEST(Session, FetchesInAnyOrderAndTwice) {
   s.WithOpName("y").Call("AddV2", {x, 1.0f});
   s.WithOpName("z").Call("Mul", {x, 10.0f});
   auto session = Open(s);
-  const auto results =
-      session->Run({{"x", Tensor::Scalar<float>(2)}}, {"z", "y:0", "z", "x"});
+  const auto results = session->Run({{"x", Tensor::Scalar<float>(2)}}, {"z", "y:0", "z", "x"});
   ASSERT_TRUE(results.ok()) << results.status();
   EXPECT_EQ((*results)[0].ScalarValue<float>(), 20);
   EXPECT_EQ((*results)[1].ScalarValue<float>(), 3);
@@ -129,8 +127,8 @@ TEST(Session, RefusesAFeedOfWrongTypeOrShape) {
 
 TEST(Session, RecoversAfterAFailedRun) {
   Scope s = Scope::NewRoot();
-  const Output x = s.WithOpName("x").Call(
-      "Placeholder", {}, {{"dtype", kInt32}, {"shape", PartialShape()}});
+  const Output x =
+      s.WithOpName("x").Call("Placeholder", {}, {{"dtype", kInt32}, {"shape", PartialShape()}});
   s.WithOpName("y").Call("FloorDiv", {12, x});
   auto session = Open(s);
   for (int i = 0; i < 3; ++i) {
@@ -191,7 +189,8 @@ TEST(Session, RunsManyStepsAtOnce) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 200; ++i) {
         const float value = static_cast<float>(t * 1000 + i);
-        if (Value(session->Run({{"x", Tensor::Scalar<float>(value)}}, {"y"})) != 51 * value) ++wrong;
+        if (Value(session->Run({{"x", Tensor::Scalar<float>(value)}}, {"y"})) != 51 * value)
+          ++wrong;
       }
     });
   }
@@ -233,9 +232,7 @@ TEST(Session, TracesNodes) {
   RunOptions options;
   options.trace = true;
   RunMetadata metadata;
-  ASSERT_TRUE(session
-                  ->Run(options, {{"x", Tensor::Scalar<float>(3)}}, {"y"}, {}, &metadata)
-                  .ok());
+  ASSERT_TRUE(session->Run(options, {{"x", Tensor::Scalar<float>(3)}}, {"y"}, {}, &metadata).ok());
   ASSERT_EQ(metadata.events.size(), 1u);
   EXPECT_EQ(metadata.events[0].node, "y");
   EXPECT_EQ(metadata.events[0].op, "Mul");
@@ -277,7 +274,8 @@ TEST(Session, AClosedSessionRefusesConstantsToo) {
   EXPECT_EQ(session->Run({}, {"one"}).status().code(), absl::StatusCode::kCancelled);
 }
 
-// --- Control flow of TensorFlow 1 -----------------------------------------------------------------
+// --- Control flow of TensorFlow 1
+// -----------------------------------------------------------------
 
 TEST(Session, ASwitchTakesOneBranch) {
   Scope s = Scope::NewRoot();
@@ -296,8 +294,8 @@ TEST(Session, ASwitchTakesOneBranch) {
             absl::StatusCode::kInvalidArgument);
 }
 
-// Adds a loop in the form of TensorFlow 1: while (i < limit) { i += 1; acc = body(acc); }; returns the
-// final acc. The control dependencies of `outside` hold for what enters the loop.
+// Adds a loop in the form of TensorFlow 1: while (i < limit) { i += 1; acc = body(acc); }; returns
+// the final acc. The control dependencies of `outside` hold for what enters the loop.
 Output Loop(const Scope& outside, const std::string& frame, Output limit, Output start,
             const std::function<Output(const Scope&, Output)>& body, int parallel = 10) {
   const Scope s = outside.WithoutControlDependencies();
@@ -318,8 +316,7 @@ Output Loop(const Scope& outside, const std::string& frame, Output limit, Output
   };
   Node* const merge_i = merge(enter_i);
   Node* const merge_acc = merge(enter_acc);
-  const Output go_on =
-      s.Call("LoopCond", {s.Call("Less", {merge_i->output(0), enter_limit})});
+  const Output go_on = s.Call("LoopCond", {s.Call("Less", {merge_i->output(0), enter_limit})});
   const std::vector<Output> switch_i = s.CallMulti("Switch", {merge_i->output(0), go_on});
   const std::vector<Output> switch_acc = s.CallMulti("Switch", {merge_acc->output(0), go_on});
   const Output in_body = s.Call("Identity", {switch_i[1]});
@@ -372,8 +369,7 @@ TEST(Session, LoopsNest) {
 TEST(Session, ALoopOnTheBranchNotTakenIsDead) {
   Scope s = Scope::NewRoot();
   const Output x = Placeholder(s, "x");
-  const std::vector<Output> branches =
-      s.CallMulti("Switch", {x, s.Call("Greater", {x, 0.0f})});
+  const std::vector<Output> branches = s.CallMulti("Switch", {x, s.Call("Greater", {x, 0.0f})});
   ASSERT_TRUE(s.ok()) << s.status();
   const Output looped = Loop(s, "loop", s.Call("Cast", {branches[1]}, {{"DstT", kInt32}}),
                              branches[1], [](const Scope& inside, Output acc) {

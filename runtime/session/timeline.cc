@@ -16,10 +16,8 @@ std::string ChromeTrace(const std::vector<StepTracer::Event>& events) {
   }
   nlohmann::json bars = nlohmann::json::array();
   for (const auto& [device, number] : devices) {
-    bars.push_back({{"ph", "M"},
-                    {"name", "process_name"},
-                    {"pid", number},
-                    {"args", {{"name", device}}}});
+    bars.push_back(
+        {{"ph", "M"}, {"name", "process_name"}, {"pid", number}, {"args", {{"name", device}}}});
   }
   for (const StepTracer::Event& event : events) {
     bars.push_back(

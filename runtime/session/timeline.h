@@ -9,8 +9,8 @@
 
 namespace tandem {
 
-// A JSON document: one process a device, one row a thread, one bar a node, in microseconds from the first
-// node's start.
+// A JSON document: one process a device, one row a thread, one bar a node, in microseconds from the
+// first node's start.
 std::string ChromeTrace(const std::vector<StepTracer::Event>& events);
 
 }  // namespace tandem

@@ -78,9 +78,9 @@ class HelpersDone {
   void ExpectOneLess() { state_.fetch_sub(kOne, std::memory_order_relaxed); }
   // In Errand::Done.
   void Arrive();
-  // Spins for a moment, then sleeps. The thread keeps its run token, since kernels run loops under locks
-  // (of variables) that holders of other tokens wait for: to ask for the token again there could
-  // deadlock. The helpers have begun, with tokens of their own, and wait for nobody.
+  // Spins for a moment, then sleeps. The thread keeps its run token, since kernels run loops under
+  // locks (of variables) that holders of other tokens wait for: to ask for the token again there
+  // could deadlock. The helpers have begun, with tokens of their own, and wait for nobody.
   void Wait();
 
  private:

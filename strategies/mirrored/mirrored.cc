@@ -36,8 +36,8 @@ class MirroredBuilder final : public StrategyBuilder {
       if (variable->spec().dtype != spec.dtype || variable->spec().shape != spec.shape) {
         return errors::InvalidArgument(
             "variable '", spec.name, "' exists as ", DataTypeName(variable->spec().dtype),
-            variable->spec().shape.DebugString(), " and is asked for as ",
-            DataTypeName(spec.dtype), spec.shape.DebugString());
+            variable->spec().shape.DebugString(), " and is asked for as ", DataTypeName(spec.dtype),
+            spec.shape.DebugString());
       }
       return variable.get();
     }
@@ -50,8 +50,8 @@ class MirroredBuilder final : public StrategyBuilder {
     TANDEM_RETURN_IF_ERROR(initial_scope.status());
     for (int copy = 0; copy < copies; ++copy) {
       const std::string device = device_of_copy(mirrored ? copy : copy_of(copy));
-      // A copy's number never shows in the variable's name, only in the node's. Copies of one variable on
-      // one device (one a virtual replica) need names of their own.
+      // A copy's number never shows in the variable's name, only in the node's. Copies of one
+      // variable on one device (one a virtual replica) need names of their own.
       const std::string suffix = copy == 0 ? "" : absl::StrCat("/copy_", copy);
       const Scope scope = root_.WithDevice(device);
       const Output handle = scope.WithOpName(spec.name + suffix)
@@ -105,8 +105,7 @@ class MirroredBuilder final : public StrategyBuilder {
         TANDEM_RETURN_IF_ERROR(JoinSparse(gradient, reduced[i]));
         continue;
       }
-      if (!bucket.empty() &&
-          gradient[0].values.dtype() != gradients[bucket[0]][0].values.dtype()) {
+      if (!bucket.empty() && gradient[0].values.dtype() != gradients[bucket[0]][0].values.dtype()) {
         Flush(gradients, bucket, reduced);
         bytes = 0;
       }
@@ -124,10 +123,9 @@ class MirroredBuilder final : public StrategyBuilder {
     return reduced;
   }
 
-  absl::Status Update(
-      const StrategyVariable& variable,
-      absl::FunctionRef<absl::Status(const Scope& scope, Output handle, int copy)> update)
-      override {
+  absl::Status Update(const StrategyVariable& variable,
+                      absl::FunctionRef<absl::Status(const Scope& scope, Output handle, int copy)>
+                          update) override {
     for (int copy = 0; copy < variable.num_copies(); ++copy) {
       Scope scope = root_.WithDevice(device_of_copy(copy)).SubScope("update");
       if (!barriers_.empty()) {
@@ -141,18 +139,18 @@ class MirroredBuilder final : public StrategyBuilder {
 
  protected:
   Scope ReplicaScope(int replica) override {
-    const Scope scope = num_replicas() == 1 ? root_ : root_.SubScope(absl::StrCat("replica_", replica));
+    const Scope scope =
+        num_replicas() == 1 ? root_ : root_.SubScope(absl::StrCat("replica_", replica));
     return scope.WithDevice(device_of_copy(copy_of(replica)));
   }
 
   Output ReadVariable(int replica, const StrategyVariable& variable, const Scope& scope) override {
     Output& read = reads_[{variable.name(), replica}];
     if (!read.valid()) {
-      const int copy = variable.spec().synchronization == Synchronization::kOnRead
-                           ? replica
-                           : copy_of(replica);
-      read = scope.WithoutControlDependencies().Call(
-          "ReadVariableOp", {variable.handle(copy)}, {{"dtype", variable.spec().dtype}});
+      const int copy =
+          variable.spec().synchronization == Synchronization::kOnRead ? replica : copy_of(replica);
+      read = scope.WithoutControlDependencies().Call("ReadVariableOp", {variable.handle(copy)},
+                                                     {{"dtype", variable.spec().dtype}});
     }
     return read;
   }
@@ -217,8 +215,7 @@ class MirroredBuilder final : public StrategyBuilder {
       reductions_.push_back(results[0].node);
       for (size_t k = 0; k < bucket.size(); ++k) {
         // Virtual replicas of one device get the same results; the copy takes those of the first.
-        Gradient& target =
-            reduced[bucket[k]][static_cast<size_t>(copy_of(replica))];
+        Gradient& target = reduced[bucket[k]][static_cast<size_t>(copy_of(replica))];
         if (!target.exists()) target = Gradient(results[k]);
       }
     }
@@ -244,8 +241,8 @@ class MirroredBuilder final : public StrategyBuilder {
     return absl::OkStatus();
   }
 
-  // A node on each device that runs when all reductions have arrived there: updates wait for it, so that a
-  // step either changes nothing or has all it needs.
+  // A node on each device that runs when all reductions have arrived there: updates wait for it, so
+  // that a step either changes nothing or has all it needs.
   void MakeBarriers(const std::vector<std::vector<Gradient>>&) {
     if (reductions_.empty()) return;
     for (int copy = 0; copy < num_copies(); ++copy) {

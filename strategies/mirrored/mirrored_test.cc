@@ -23,11 +23,11 @@ std::vector<Tensor> Batch(int64_t number) {
   for (int64_t i = 0; i < kBatch; ++i) {
     int best = 0;
     for (int64_t j = 0; j < kFeatures; ++j) {
-      const double noise = std::sin(static_cast<double>((number * kBatch + i) * 97 + j * 31 + 1)) * 1e4;
+      const double noise =
+          std::sin(static_cast<double>((number * kBatch + i) * 97 + j * 31 + 1)) * 1e4;
       const float value = static_cast<float>(noise - std::floor(noise));
       x.MutableElements<float>()[static_cast<size_t>(i * kFeatures + j)] = value;
-      if (j < kClasses &&
-          value > x.Elements<float>()[static_cast<size_t>(i * kFeatures + best)]) {
+      if (j < kClasses && value > x.Elements<float>()[static_cast<size_t>(i * kFeatures + best)]) {
         best = static_cast<int>(j);
       }
     }
@@ -87,7 +87,8 @@ optimizer::OptimizerPtr Momentum() {
 
 TEST(Mirrored, ATwoLayerNetLearns) {
   for (const int replicas : {1, 2}) {
-    const Trained trained = Train(*Mirrored(replicas), 60, optimizer::Adam({.learning_rate = 0.02}), 6);
+    const Trained trained =
+        Train(*Mirrored(replicas), 60, optimizer::Adam({.learning_rate = 0.02}), 6);
     ASSERT_EQ(trained.history.size(), 6u);
     EXPECT_LT(trained.history.back().loss, 0.5 * trained.history.front().loss) << replicas;
     EXPECT_GT(trained.history.back().accuracy, 0.85) << replicas;
@@ -112,9 +113,9 @@ TEST(Mirrored, DeterministicModeGivesTheSameBitsOnAnyNumberOfDevices) {
     for (const int replicas : {2, 4, 8}) {
       const Trained many = Train(*Mirrored(replicas, 8, type), 100, Momentum());
       ASSERT_EQ(many.weights.size(), one.weights.size());
-      EXPECT_EQ(std::memcmp(many.weights.data(), one.weights.data(),
-                            one.weights.size() * sizeof(float)),
-                0)
+      EXPECT_EQ(
+          std::memcmp(many.weights.data(), one.weights.data(), one.weights.size() * sizeof(float)),
+          0)
           << replicas << " on " << type;
     }
   }
@@ -140,10 +141,14 @@ TEST(Mirrored, VariableNamesDoNotShowReplicas) {
     EXPECT_TRUE(trainer.Fit(Batches(1), fit).ok());
     return trainer.VariableNames();
   };
-  const std::vector<std::string> expected = {
-      "dense/kernel",           "dense/bias",           "dense_1/kernel",
-      "dense_1/bias",           "dense/kernel/sgd/momentum", "dense/bias/sgd/momentum",
-      "dense_1/kernel/sgd/momentum", "dense_1/bias/sgd/momentum"};
+  const std::vector<std::string> expected = {"dense/kernel",
+                                             "dense/bias",
+                                             "dense_1/kernel",
+                                             "dense_1/bias",
+                                             "dense/kernel/sgd/momentum",
+                                             "dense/bias/sgd/momentum",
+                                             "dense_1/kernel/sgd/momentum",
+                                             "dense_1/bias/sgd/momentum"};
   EXPECT_EQ(names(1), expected);
   EXPECT_EQ(names(3), expected);
 }
@@ -191,7 +196,8 @@ TEST(Trainer, PredictsInOrderUnderReplicas) {
     const auto prediction = trainer.Predict(Batch(5)[0]);
     ASSERT_TRUE(prediction.ok()) << prediction.status();
     EXPECT_EQ(prediction->shape(), Shape({kBatch, kClasses}));
-    outputs.emplace_back(prediction->Elements<float>().begin(), prediction->Elements<float>().end());
+    outputs.emplace_back(prediction->Elements<float>().begin(),
+                         prediction->Elements<float>().end());
   }
   for (size_t i = 0; i < outputs[0].size(); ++i) EXPECT_NEAR(outputs[0][i], outputs[1][i], 1e-4);
 }

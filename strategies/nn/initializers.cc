@@ -28,9 +28,9 @@ std::function<Output(const Scope&)> GlorotUniform(Shape shape, int64_t fan_in, i
                                                   int64_t seed) {
   return [shape, fan_in, fan_out, seed](const Scope& scope) {
     const float limit = std::sqrt(6.0f / static_cast<float>(fan_in + fan_out));
-    const Output uniform = scope.Call("StatelessRandomUniform",
-                                      {DimsTensor(shape), Tensor::Vector<int64_t>({seed, 0})},
-                                      {{"dtype", kFloat32}});
+    const Output uniform =
+        scope.Call("StatelessRandomUniform",
+                   {DimsTensor(shape), Tensor::Vector<int64_t>({seed, 0})}, {{"dtype", kFloat32}});
     return scope.Call("Sub", {scope.Call("Mul", {uniform, 2.0f * limit}), limit});
   };
 }

@@ -7,9 +7,9 @@
 //       nn::Dense({.units = 10}),
 //   });
 //
-// A layer describes computation; it holds no state of a run. Called in a replica function it adds its nodes
-// to the graph and creates its variables, whose names are "<path>/<role>": "conv2d/kernel",
-// "residual/dense_1/bias". The path is given by whatever contains the layer.
+// A layer describes computation; it holds no state of a run. Called in a replica function it adds
+// its nodes to the graph and creates its variables, whose names are "<path>/<role>":
+// "conv2d/kernel", "residual/dense_1/bias". The path is given by whatever contains the layer.
 //
 // Threads: a layer never changes once it is made; any number of models may be built from it.
 #ifndef TANDEM_STRATEGIES_NN_LAYER_H_
@@ -27,8 +27,8 @@ namespace tandem::nn {
 
 struct CallOptions {
   bool training = false;
-  // Seeds of initializers and of random layers derive from it, from the layer's path, and, for random
-  // layers, from the replica and the step.
+  // Seeds of initializers and of random layers derive from it, from the layer's path, and, for
+  // random layers, from the replica and the step.
   int64_t seed = 1;
 };
 
@@ -37,7 +37,8 @@ class Layer {
   virtual ~Layer() = default;
   // "dense", "conv2d": what the layer is called where nobody named it.
   virtual std::string default_name() const = 0;
-  // Adds the layer's nodes. InvalidArgument: the input does not fit; the message names the path and shape.
+  // Adds the layer's nodes. InvalidArgument: the input does not fit; the message names the path and
+  // shape.
   virtual absl::StatusOr<Output> Call(const ReplicaContext& replica, const std::string& path,
                                       Output input, const CallOptions& options) const = 0;
 };
@@ -79,8 +80,8 @@ LayerPtr Activation(std::string name);
 // One layer after the other. Those of equal default name are numbered: "dense", "dense_1", …
 LayerPtr Sequential(std::vector<LayerPtr> layers);
 
-// Applies an activation by name: relu, relu6, elu, selu, tanh, sigmoid, softplus, softsign, softmax, linear
-// or "". InvalidArgument lists those that there are.
+// Applies an activation by name: relu, relu6, elu, selu, tanh, sigmoid, softplus, softsign,
+// softmax, linear or "". InvalidArgument lists those that there are.
 absl::StatusOr<Output> Activate(const Scope& scope, const std::string& name, Output x);
 
 // Initial values. `seed` decides the bits.

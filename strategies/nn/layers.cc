@@ -58,35 +58,40 @@ VariableSpec Spec(std::string name, Shape shape, std::function<Output(const Scop
 
 absl::StatusOr<Output> AddBias(const ReplicaContext& replica, const std::string& path,
                                const Scope& scope, int64_t size, Output x) {
-  TANDEM_ASSIGN_OR_RETURN(
-      const Output bias,
-      ReadNewVariable(replica, Spec(path + "/bias", Shape({size}), Zeros(kFloat32, Shape({size})))));
+  TANDEM_ASSIGN_OR_RETURN(const Output bias,
+                          ReadNewVariable(replica, Spec(path + "/bias", Shape({size}),
+                                                        Zeros(kFloat32, Shape({size})))));
   return scope.Call("BiasAdd", {x, bias});
 }
 
 LayerPtr Pool2D(std::string name, std::string op, Pool2DOptions options) {
-  return MakeLayer(std::move(name), [op, options](const ReplicaContext& replica,
-                                                  const std::string& path, Output input,
-                                                  const CallOptions&) -> absl::StatusOr<Output> {
-    TANDEM_RETURN_IF_ERROR(LastDim(path, input, 4).status());
-    const auto step = [&](size_t i) {
-      return options.strides[i] > 0 ? options.strides[i] : options.pool[i];
-    };
-    return replica.scope().SubScope(path).Call(
-        op, {input},
-        {{"ksize", std::vector<int64_t>{1, options.pool[0], options.pool[1], 1}},
-         {"strides", std::vector<int64_t>{1, step(0), step(1), 1}},
-         {"padding", options.padding}});
-  });
+  return MakeLayer(std::move(name),
+                   [op, options](const ReplicaContext& replica, const std::string& path,
+                                 Output input, const CallOptions&) -> absl::StatusOr<Output> {
+                     TANDEM_RETURN_IF_ERROR(LastDim(path, input, 4).status());
+                     const auto step = [&](size_t i) {
+                       return options.strides[i] > 0 ? options.strides[i] : options.pool[i];
+                     };
+                     return replica.scope().SubScope(path).Call(
+                         op, {input},
+                         {{"ksize", std::vector<int64_t>{1, options.pool[0], options.pool[1], 1}},
+                          {"strides", std::vector<int64_t>{1, step(0), step(1), 1}},
+                          {"padding", options.padding}});
+                   });
 }
 
 }  // namespace
 
 absl::StatusOr<Output> Activate(const Scope& scope, const std::string& name, Output x) {
-  static const auto& ops = *new std::map<std::string, std::string>(
-      {{"elu", "Elu"},           {"relu", "Relu"},         {"relu6", "Relu6"},
-       {"selu", "Selu"},         {"sigmoid", "Sigmoid"},   {"softmax", "Softmax"},
-       {"softplus", "Softplus"}, {"softsign", "Softsign"}, {"tanh", "Tanh"}});
+  static const auto& ops = *new std::map<std::string, std::string>({{"elu", "Elu"},
+                                                                    {"relu", "Relu"},
+                                                                    {"relu6", "Relu6"},
+                                                                    {"selu", "Selu"},
+                                                                    {"sigmoid", "Sigmoid"},
+                                                                    {"softmax", "Softmax"},
+                                                                    {"softplus", "Softplus"},
+                                                                    {"softsign", "Softsign"},
+                                                                    {"tanh", "Tanh"}});
   if (name.empty() || name == "linear") return x;
   const auto op = ops.find(name);
   if (op == ops.end()) {
@@ -99,56 +104,58 @@ absl::StatusOr<Output> Activate(const Scope& scope, const std::string& name, Out
 }
 
 LayerPtr Dense(DenseOptions options) {
-  return MakeLayer("dense", [options](const ReplicaContext& replica, const std::string& path,
-                                      Output input,
-                                      const CallOptions& call) -> absl::StatusOr<Output> {
-    if (options.units < 1) {
-      return errors::InvalidArgument("layer '", path, "': units is ", options.units,
-                                     "; it must be at least 1");
-    }
-    TANDEM_ASSIGN_OR_RETURN(const int64_t inputs, LastDim(path, input, 2));
-    const Scope scope = replica.scope().SubScope(path);
-    const Shape shape({inputs, options.units});
-    TANDEM_ASSIGN_OR_RETURN(
-        const Output kernel,
-        ReadNewVariable(replica, Spec(path + "/kernel", shape,
-                                      GlorotUniform(shape, inputs, options.units,
-                                                    SeedFor(call.seed, path + "/kernel")))));
-    Output y = scope.Call("MatMul", {input, kernel});
-    if (options.use_bias) {
-      TANDEM_ASSIGN_OR_RETURN(y, AddBias(replica, path, scope, options.units, y));
-    }
-    return Activate(scope, options.activation, y);
-  });
+  return MakeLayer(
+      "dense",
+      [options](const ReplicaContext& replica, const std::string& path, Output input,
+                const CallOptions& call) -> absl::StatusOr<Output> {
+        if (options.units < 1) {
+          return errors::InvalidArgument("layer '", path, "': units is ", options.units,
+                                         "; it must be at least 1");
+        }
+        TANDEM_ASSIGN_OR_RETURN(const int64_t inputs, LastDim(path, input, 2));
+        const Scope scope = replica.scope().SubScope(path);
+        const Shape shape({inputs, options.units});
+        TANDEM_ASSIGN_OR_RETURN(
+            const Output kernel,
+            ReadNewVariable(replica, Spec(path + "/kernel", shape,
+                                          GlorotUniform(shape, inputs, options.units,
+                                                        SeedFor(call.seed, path + "/kernel")))));
+        Output y = scope.Call("MatMul", {input, kernel});
+        if (options.use_bias) {
+          TANDEM_ASSIGN_OR_RETURN(y, AddBias(replica, path, scope, options.units, y));
+        }
+        return Activate(scope, options.activation, y);
+      });
 }
 
 LayerPtr Conv2D(Conv2DOptions options) {
-  return MakeLayer("conv2d", [options](const ReplicaContext& replica, const std::string& path,
-                                       Output input,
-                                       const CallOptions& call) -> absl::StatusOr<Output> {
-    if (options.filters < 1) {
-      return errors::InvalidArgument("layer '", path, "': filters is ", options.filters,
-                                     "; it must be at least 1");
-    }
-    TANDEM_ASSIGN_OR_RETURN(const int64_t channels, LastDim(path, input, 4));
-    const Scope scope = replica.scope().SubScope(path);
-    const Shape shape({options.kernel[0], options.kernel[1], channels, options.filters});
-    const int64_t window = options.kernel[0] * options.kernel[1];
-    TANDEM_ASSIGN_OR_RETURN(
-        const Output kernel,
-        ReadNewVariable(replica,
-                        Spec(path + "/kernel", shape,
-                             GlorotUniform(shape, window * channels, window * options.filters,
-                                           SeedFor(call.seed, path + "/kernel")))));
-    Output y = scope.Call(
-        "Conv2D", {input, kernel},
-        {{"strides", std::vector<int64_t>{1, options.strides[0], options.strides[1], 1}},
-         {"padding", options.padding}});
-    if (options.use_bias) {
-      TANDEM_ASSIGN_OR_RETURN(y, AddBias(replica, path, scope, options.filters, y));
-    }
-    return Activate(scope, options.activation, y);
-  });
+  return MakeLayer(
+      "conv2d",
+      [options](const ReplicaContext& replica, const std::string& path, Output input,
+                const CallOptions& call) -> absl::StatusOr<Output> {
+        if (options.filters < 1) {
+          return errors::InvalidArgument("layer '", path, "': filters is ", options.filters,
+                                         "; it must be at least 1");
+        }
+        TANDEM_ASSIGN_OR_RETURN(const int64_t channels, LastDim(path, input, 4));
+        const Scope scope = replica.scope().SubScope(path);
+        const Shape shape({options.kernel[0], options.kernel[1], channels, options.filters});
+        const int64_t window = options.kernel[0] * options.kernel[1];
+        TANDEM_ASSIGN_OR_RETURN(
+            const Output kernel,
+            ReadNewVariable(replica,
+                            Spec(path + "/kernel", shape,
+                                 GlorotUniform(shape, window * channels, window * options.filters,
+                                               SeedFor(call.seed, path + "/kernel")))));
+        Output y = scope.Call(
+            "Conv2D", {input, kernel},
+            {{"strides", std::vector<int64_t>{1, options.strides[0], options.strides[1], 1}},
+             {"padding", options.padding}});
+        if (options.use_bias) {
+          TANDEM_ASSIGN_OR_RETURN(y, AddBias(replica, path, scope, options.filters, y));
+        }
+        return Activate(scope, options.activation, y);
+      });
 }
 
 LayerPtr MaxPool2D(Pool2DOptions options) { return Pool2D("max_pool2d", "MaxPool", options); }
@@ -157,22 +164,24 @@ LayerPtr AveragePool2D(Pool2DOptions options) {
 }
 
 LayerPtr Flatten() {
-  return MakeLayer("flatten", [](const ReplicaContext& replica, const std::string& path,
-                                 Output input, const CallOptions&) -> absl::StatusOr<Output> {
-    const PartialShape& shape = input.shape();
-    int64_t size = 1;
-    for (int i = 1; shape.has_rank() && i < shape.rank(); ++i) {
-      if (shape.dim(i) < 0) size = -1;
-      if (size >= 0) size *= shape.dim(i);
-    }
-    if (!shape.has_rank() || shape.rank() < 1 || size < 0) {
-      return errors::InvalidArgument("layer '", path, "': its input has the shape ",
-                                     shape.DebugString(),
-                                     "; all sizes but the first must be known");
-    }
-    return replica.scope().SubScope(path).Call(
-        "Reshape", {input, Tensor::Vector<int32_t>({-1, static_cast<int32_t>(size)})});
-  });
+  return MakeLayer(
+      "flatten",
+      [](const ReplicaContext& replica, const std::string& path, Output input,
+         const CallOptions&) -> absl::StatusOr<Output> {
+        const PartialShape& shape = input.shape();
+        int64_t size = 1;
+        for (int i = 1; shape.has_rank() && i < shape.rank(); ++i) {
+          if (shape.dim(i) < 0) size = -1;
+          if (size >= 0) size *= shape.dim(i);
+        }
+        if (!shape.has_rank() || shape.rank() < 1 || size < 0) {
+          return errors::InvalidArgument("layer '", path, "': its input has the shape ",
+                                         shape.DebugString(),
+                                         "; all sizes but the first must be known");
+        }
+        return replica.scope().SubScope(path).Call(
+            "Reshape", {input, Tensor::Vector<int32_t>({-1, static_cast<int32_t>(size)})});
+      });
 }
 
 LayerPtr Activation(std::string name) {
@@ -183,22 +192,24 @@ LayerPtr Activation(std::string name) {
 }
 
 LayerPtr Sequential(std::vector<LayerPtr> layers) {
-  return MakeLayer("sequential", [layers = std::move(layers)](
-                                     const ReplicaContext& replica, const std::string& path,
-                                     Output input,
-                                     const CallOptions& call) -> absl::StatusOr<Output> {
-    std::map<std::string, int> seen;
-    Output x = input;
-    for (const LayerPtr& layer : layers) {
-      const std::string base = layer->default_name();
-      const int number = seen[base]++;
-      const std::string name = number == 0 ? base : absl::StrCat(base, "_", number);
-      TANDEM_ASSIGN_OR_RETURN(
-          x, layer->Call(replica, path.empty() ? name : absl::StrCat(path, "/", name), x, call));
-      TANDEM_RETURN_IF_ERROR(replica.scope().status());
-    }
-    return x;
-  });
+  return MakeLayer(
+      "sequential",
+      [layers = std::move(layers)](const ReplicaContext& replica, const std::string& path,
+                                   Output input,
+                                   const CallOptions& call) -> absl::StatusOr<Output> {
+        std::map<std::string, int> seen;
+        Output x = input;
+        for (const LayerPtr& layer : layers) {
+          const std::string base = layer->default_name();
+          const int number = seen[base]++;
+          const std::string name = number == 0 ? base : absl::StrCat(base, "_", number);
+          TANDEM_ASSIGN_OR_RETURN(
+              x,
+              layer->Call(replica, path.empty() ? name : absl::StrCat(path, "/", name), x, call));
+          TANDEM_RETURN_IF_ERROR(replica.scope().status());
+        }
+        return x;
+      });
 }
 
 }  // namespace tandem::nn

@@ -2,9 +2,9 @@
 //
 //   auto optimizer = optimizer::Adam({.learning_rate = 1e-3});
 //
-// An optimizer adds its update to the graph, once for each copy of a variable, and keeps its state in slot
-// variables "<variable>/<optimizer>/<slot>", mirrored like their variable. The learning rate and the number
-// of the step are inputs of the step, so that schedules need no new plan.
+// An optimizer adds its update to the graph, once for each copy of a variable, and keeps its state
+// in slot variables "<variable>/<optimizer>/<slot>", mirrored like their variable. The learning
+// rate and the number of the step are inputs of the step, so that schedules need no new plan.
 #ifndef TANDEM_STRATEGIES_OPTIMIZER_OPTIMIZER_H_
 #define TANDEM_STRATEGIES_OPTIMIZER_OPTIMIZER_H_
 
@@ -20,7 +20,8 @@ namespace tandem::optimizer {
 // The learning rate of a step (counted from 0).
 using Schedule = std::function<double(int64_t step)>;
 Schedule Constant(double learning_rate);
-// learning_rate · rate^(step / decay_steps); with `staircase` the exponent is cut to a whole number.
+// learning_rate · rate^(step / decay_steps); with `staircase` the exponent is cut to a whole
+// number.
 Schedule ExponentialDecay(double learning_rate, int64_t decay_steps, double rate,
                           bool staircase = false);
 

@@ -65,19 +65,18 @@ class SgdOptimizer final : public SlotOptimizer {
         options_(std::move(options)) {}
 
   absl::StatusOr<Node*> Update(StrategyBuilder& builder, const Scope& scope,
-                               const StrategyVariable& variable, int copy,
-                               const Gradient& gradient,
+                               const StrategyVariable& variable, int copy, const Gradient& gradient,
                                const UpdateInputs& inputs) const override {
     const Output lr = Cast(scope, variable, inputs.learning_rate);
     const Output handle = variable.handle(copy);
     if (options_.momentum == 0) {
       if (gradient.is_sparse()) {
         const Output step = scope.Call("Mul", {gradient.values, lr});
-        return Checked(scope, scope.AddNode("ResourceScatterSub",
-                                            {handle, gradient.indices, step}));
+        return Checked(scope,
+                       scope.AddNode("ResourceScatterSub", {handle, gradient.indices, step}));
       }
-      return Checked(scope, scope.AddNode("ResourceApplyGradientDescent",
-                                          {handle, lr, gradient.values}));
+      return Checked(scope,
+                     scope.AddNode("ResourceApplyGradientDescent", {handle, lr, gradient.values}));
     }
     TANDEM_ASSIGN_OR_RETURN(StrategyVariable * slot, Slot(builder, variable, "momentum"));
     const Tensor momentum = Number(variable, options_.momentum);
@@ -88,10 +87,9 @@ class SgdOptimizer final : public SlotOptimizer {
                                            gradient.indices, momentum},
                                           attrs));
     }
-    return Checked(scope,
-                   scope.AddNode("ResourceApplyMomentum",
-                                 {handle, slot->handle(copy), lr, gradient.values, momentum},
-                                 attrs));
+    return Checked(
+        scope, scope.AddNode("ResourceApplyMomentum",
+                             {handle, slot->handle(copy), lr, gradient.values, momentum}, attrs));
   }
 
  private:
@@ -104,8 +102,7 @@ class AdamOptimizer final : public SlotOptimizer {
       : SlotOptimizer("adam", std::move(schedule), {"m", "v"}), options_(std::move(options)) {}
 
   absl::StatusOr<Node*> Update(StrategyBuilder& builder, const Scope& scope,
-                               const StrategyVariable& variable, int copy,
-                               const Gradient& gradient,
+                               const StrategyVariable& variable, int copy, const Gradient& gradient,
                                const UpdateInputs& inputs) const override {
     if (gradient.is_sparse()) {
       return errors::Unimplemented("variable '", variable.name(),
@@ -117,12 +114,11 @@ class AdamOptimizer final : public SlotOptimizer {
     const Tensor beta2 = Number(variable, options_.beta2);
     const Output step = Cast(scope, variable, inputs.step);
     return Checked(
-        scope,
-        scope.AddNode("ResourceApplyAdam",
-                      {variable.handle(copy), m->handle(copy), v->handle(copy),
-                       scope.Call("Pow", {beta1, step}), scope.Call("Pow", {beta2, step}),
-                       Cast(scope, variable, inputs.learning_rate), beta1, beta2,
-                       Number(variable, options_.epsilon), gradient.values}));
+        scope, scope.AddNode("ResourceApplyAdam",
+                             {variable.handle(copy), m->handle(copy), v->handle(copy),
+                              scope.Call("Pow", {beta1, step}), scope.Call("Pow", {beta2, step}),
+                              Cast(scope, variable, inputs.learning_rate), beta1, beta2,
+                              Number(variable, options_.epsilon), gradient.values}));
   }
 
  private:

@@ -29,8 +29,8 @@ absl::StatusOr<Parts> LossAndRight(const Scope& scope, const LossFunction& loss,
   if (IsInteger(labels.dtype())) {
     const Output answer = scope.Call("ArgMax", {outputs, scope.Constant(-1)},
                                      {{"output_type", labels.dtype() == kInt64 ? kInt64 : kInt32}});
-    const Output is_right = scope.Call("Cast", {scope.Call("Equal", {answer, labels})},
-                                       {{"DstT", kFloat32}});
+    const Output is_right =
+        scope.Call("Cast", {scope.Call("Equal", {answer, labels})}, {{"DstT", kFloat32}});
     parts.right = scope.Call("Sum", {is_right, axis});
   } else {
     parts.right = scope.Constant(0.0f);
@@ -87,8 +87,7 @@ class StepBuilder {
       nn::CallOptions call;
       call.training = true;
       call.seed = options_.seed;
-      TANDEM_ASSIGN_OR_RETURN(const Output outputs,
-                              model_.Call(replica, "", inputs_[r], call));
+      TANDEM_ASSIGN_OR_RETURN(const Output outputs, model_.Call(replica, "", inputs_[r], call));
       TANDEM_ASSIGN_OR_RETURN(const Parts parts,
                               LossAndRight(replica.scope().SubScope("loss"), loss_, labels_[r],
                                            outputs, global_batch_size_));
@@ -140,12 +139,10 @@ class StepBuilder {
     PerReplica rights;
     const auto replica_fn = [&](const ReplicaContext& replica) -> absl::Status {
       const size_t r = static_cast<size_t>(replica.replica());
-      const ReplicaContext evaluated =
-          replica.WithScope(replica.scope().SubScope("evaluate"));
+      const ReplicaContext evaluated = replica.WithScope(replica.scope().SubScope("evaluate"));
       nn::CallOptions call;
       call.seed = options_.seed;
-      TANDEM_ASSIGN_OR_RETURN(const Output outputs,
-                              model_.Call(evaluated, "", inputs_[r], call));
+      TANDEM_ASSIGN_OR_RETURN(const Output outputs, model_.Call(evaluated, "", inputs_[r], call));
       step.predict.fetches.push_back(outputs.name());
       TANDEM_ASSIGN_OR_RETURN(const Parts parts,
                               LossAndRight(evaluated.scope().SubScope("loss"), loss_, labels_[r],
@@ -181,8 +178,7 @@ namespace loss {
 
 LossFunction SparseSoftmaxCrossEntropy() {
   return [](const Scope& scope, Output labels, Output outputs) -> absl::StatusOr<Output> {
-    const Output loss =
-        scope.Call("SparseSoftmaxCrossEntropyWithLogits", {outputs, labels});
+    const Output loss = scope.Call("SparseSoftmaxCrossEntropyWithLogits", {outputs, labels});
     TANDEM_RETURN_IF_ERROR(scope.status());
     return loss;
   };
@@ -192,10 +188,9 @@ LossFunction MeanSquaredError() {
   return [](const Scope& scope, Output labels, Output outputs) -> absl::StatusOr<Output> {
     const Output squares = scope.Call("SquaredDifference", {outputs, labels});
     // [batch, rest] by way of a reshape, so that any rank will do.
-    const Output rows = scope.Call("StridedSlice", {scope.Call("Shape", {squares}),
-                                                    Tensor::Vector<int32_t>({0}),
-                                                    Tensor::Vector<int32_t>({1}),
-                                                    Tensor::Vector<int32_t>({1})});
+    const Output rows =
+        scope.Call("StridedSlice", {scope.Call("Shape", {squares}), Tensor::Vector<int32_t>({0}),
+                                    Tensor::Vector<int32_t>({1}), Tensor::Vector<int32_t>({1})});
     const Output flat_shape =
         scope.Call("ConcatV2", {rows, Tensor::Vector<int32_t>({-1}), Tensor::Scalar<int32_t>(0)});
     const Output loss = scope.Call(

@@ -1,8 +1,8 @@
 // TrainStep: the graph of one training step under a strategy, and of an evaluation.
 //
-// Feeds, by name: for each replica "input_<replica>" and "label_<replica>" (its part of the global batch),
-// "global_batch_size" (float32 scalar: the divisor of the loss, so that a batch of another size needs no new
-// plan), "learning_rate" and "step" (float32 scalars; step counts from 1).
+// Feeds, by name: for each replica "input_<replica>" and "label_<replica>" (its part of the global
+// batch), "global_batch_size" (float32 scalar: the divisor of the loss, so that a batch of another
+// size needs no new plan), "learning_rate" and "step" (float32 scalars; step counts from 1).
 #ifndef TANDEM_STRATEGIES_TRAINER_TRAIN_STEP_H_
 #define TANDEM_STRATEGIES_TRAINER_TRAIN_STEP_H_
 
@@ -38,8 +38,8 @@ struct TrainStepOptions {
 };
 
 struct TrainStep {
-  // Fetches: the loss (mean over the global batch) and the number of right answers (argmax of the outputs;
-  // only for integer labels, else 0). The train signature also updates the variables.
+  // Fetches: the loss (mean over the global batch) and the number of right answers (argmax of the
+  // outputs; only for integer labels, else 0). The train signature also updates the variables.
   RunSignature train;
   RunSignature evaluate;
   // Fetches the outputs of each replica for "input_<replica>" alone.

@@ -23,9 +23,8 @@ absl::Status CheckBatch(const std::vector<Tensor>& batch) {
   }
   if (batch[0].shape().rank() < 1 || batch[1].shape().rank() < 1 ||
       batch[0].shape().dim(0) != batch[1].shape().dim(0)) {
-    return errors::InvalidArgument("a batch has inputs of shape ",
-                                   batch[0].shape().DebugString(), " and labels of shape ",
-                                   batch[1].shape().DebugString(),
+    return errors::InvalidArgument("a batch has inputs of shape ", batch[0].shape().DebugString(),
+                                   " and labels of shape ", batch[1].shape().DebugString(),
                                    "; their first sizes must be equal");
   }
   return absl::OkStatus();
@@ -133,16 +132,15 @@ absl::StatusOr<std::vector<EpochResult>> Trainer::Fit(const OpenEpoch& data,
       if (!batch.has_value()) break;
       TANDEM_RETURN_IF_ERROR(Prepare(*batch));
       TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> feeds, FeedsFor(*batch));
-      feeds.push_back(
-          Tensor::Scalar<float>(static_cast<float>(optimizer_->LearningRate(step_))));
+      feeds.push_back(Tensor::Scalar<float>(static_cast<float>(optimizer_->LearningRate(step_))));
       feeds.push_back(Tensor::Scalar<float>(static_cast<float>(step_ + 1)));
       TANDEM_ASSIGN_OR_RETURN(const std::vector<Tensor> fetched, train_->Run(std::move(feeds)));
       ++step_;
       totals.Add(fetched, (*batch)[0].shape().dim(0));
       if (options.stop_on_non_finite_loss && !std::isfinite(fetched[0].ScalarValue<float>())) {
-        return errors::FailedPrecondition(
-            "the loss is ", fetched[0].ScalarValue<float>(), " in step ", step_, " (epoch ",
-            epoch + 1, "); a lower learning rate is the likeliest cure");
+        return errors::FailedPrecondition("the loss is ", fetched[0].ScalarValue<float>(),
+                                          " in step ", step_, " (epoch ", epoch + 1,
+                                          "); a lower learning rate is the likeliest cure");
       }
       const EpochResult so_far = totals.Result(absl::Now() - begin);
       ++progress.step;
@@ -203,11 +201,11 @@ absl::StatusOr<Tensor> Trainer::Predict(const Tensor& inputs) {
   if (replicas == 1) return parts[0];
   int64_t rows = 0;
   for (const Tensor& part : parts) {
-    if (part.shape().rank() < 1 || part.shape().dims().subspan(1) != parts[0].shape().dims().subspan(1)) {
-      return errors::InvalidArgument("the model gives outputs of shape ",
-                                     parts[0].shape().DebugString(), " and ",
-                                     part.shape().DebugString(),
-                                     " on two replicas; the batch must come first");
+    if (part.shape().rank() < 1 ||
+        part.shape().dims().subspan(1) != parts[0].shape().dims().subspan(1)) {
+      return errors::InvalidArgument(
+          "the model gives outputs of shape ", parts[0].shape().DebugString(), " and ",
+          part.shape().DebugString(), " on two replicas; the batch must come first");
     }
     rows += part.shape().dim(0);
   }
@@ -235,16 +233,15 @@ absl::StatusOr<Tensor> Trainer::Variable(const std::string& name) {
     TANDEM_RETURN_IF_ERROR(session_->Extend([&](Graph& graph) -> absl::Status {
       if (graph.FindNode(read) != nullptr) return absl::OkStatus();
       const Scope scope = Scope::ForGraph(&graph).WithDevice(builder_->device_of_copy(0));
-      scope.WithOpName(read).Call(
-          "ReadVariableOp", {graph.FindNode(variable->handle(0).node->name())},
-          {{"dtype", variable->spec().dtype}});
+      scope.WithOpName(read).Call("ReadVariableOp",
+                                  {graph.FindNode(variable->handle(0).node->name())},
+                                  {{"dtype", variable->spec().dtype}});
       return scope.status();
     }));
     TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> values, session_->Run({}, {read}));
     return values[0];
   }
-  return errors::NotFound("there is no variable '", name, "'",
-                          DidYouMean(name, VariableNames()));
+  return errors::NotFound("there is no variable '", name, "'", DidYouMean(name, VariableNames()));
 }
 
 std::vector<std::string> Trainer::VariableNames() const {

@@ -4,12 +4,13 @@
 //   auto history = trainer.Fit(train, {.epochs = 5});
 //   auto result = trainer.Evaluate(test);
 //
-// Data arrives in global batches, elements of two tensors (inputs and labels) with the batch first. Each is
-// cut into contiguous ranges, one a replica: element i of a batch of B belongs to replica floor(i·R/B), so
-// that uneven batches leave some replicas with one element more. The loss is the mean over the global
-// batch, however it is cut.
+// Data arrives in global batches, elements of two tensors (inputs and labels) with the batch first.
+// Each is cut into contiguous ranges, one a replica: element i of a batch of B belongs to replica
+// floor(i·R/B), so that uneven batches leave some replicas with one element more. The loss is the
+// mean over the global batch, however it is cut.
 //
-// Threads: one at a time, but for Stop, which may be called from any thread and from a signal handler.
+// Threads: one at a time, but for Stop, which may be called from any thread and from a signal
+// handler.
 #ifndef TANDEM_STRATEGIES_TRAINER_TRAINER_H_
 #define TANDEM_STRATEGIES_TRAINER_TRAINER_H_
 
@@ -44,11 +45,11 @@ OpenEpoch Epochs(data::Dataset dataset);
 // Where a training stands; given to FitOptions::on_step after each step.
 struct TrainingProgress {
   int epoch = 0;
-  int64_t step = 0;           // Steps done in this epoch.
-  int64_t examples = 0;       // Examples seen in this epoch.
-  double loss = 0;            // Mean over this epoch's examples so far.
+  int64_t step = 0;      // Steps done in this epoch.
+  int64_t examples = 0;  // Examples seen in this epoch.
+  double loss = 0;       // Mean over this epoch's examples so far.
   double accuracy = 0;
-  absl::Duration elapsed;     // Since the epoch began.
+  absl::Duration elapsed;  // Since the epoch began.
 };
 
 struct EpochResult {
@@ -79,8 +80,8 @@ class Trainer {
   ~Trainer();
 
   // Trains for whole epochs. The first batch decides the types and shapes of the model's inputs.
-  // InvalidArgument: an epoch without a batch, or batches that do not fit. Cancelled: Stop was called (the
-  // running step was finished; the variables are whole).
+  // InvalidArgument: an epoch without a batch, or batches that do not fit. Cancelled: Stop was
+  // called (the running step was finished; the variables are whole).
   absl::StatusOr<std::vector<EpochResult>> Fit(const OpenEpoch& data, const FitOptions& options);
   absl::StatusOr<std::vector<EpochResult>> Fit(const data::Dataset& data,
                                                const FitOptions& options) {
@@ -88,9 +89,7 @@ class Trainer {
   }
   // REQUIRES: Fit ran before.
   absl::StatusOr<EpochResult> Evaluate(const OpenEpoch& data);
-  absl::StatusOr<EpochResult> Evaluate(const data::Dataset& data) {
-    return Evaluate(Epochs(data));
-  }
+  absl::StatusOr<EpochResult> Evaluate(const data::Dataset& data) { return Evaluate(Epochs(data)); }
   // The model's outputs for one batch of inputs, in order.
   absl::StatusOr<Tensor> Predict(const Tensor& inputs);
 

@@ -65,8 +65,8 @@ std::string Place(const Shape& shape, int64_t i) {
 
 std::string AtElement(const Shape& shape, int64_t i, const std::string& found,
                       const std::string& wanted, int64_t count) {
-  return absl::StrCat("element ", Place(shape, i), " is ", found, ", not ", wanted, " (",
-                      count, " of ", shape.num_elements(), " differ)");
+  return absl::StrCat("element ", Place(shape, i), " is ", found, ", not ", wanted, " (", count,
+                      " of ", shape.num_elements(), " differ)");
 }
 
 template <typename T, typename Wide>

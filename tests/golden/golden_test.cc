@@ -1,9 +1,9 @@
 // Runs every case that is a single op and compares the answer with TensorFlow's.
 //
-// One test an op: `--test_arg=--gtest_filter='*/AddV2'`. Each case runs twice, with inputs that shape
-// inference sees (constants) and with inputs of which it knows nothing, so that shape functions and
-// the kernels' own checks are both met. Cases that are programs (a graph and steps) need a session;
-// they are not of this test, which only checks that a case is one or the other.
+// One test an op: `--test_arg=--gtest_filter='*/AddV2'`. Each case runs twice, with inputs that
+// shape inference sees (constants) and with inputs of which it knows nothing, so that shape
+// functions and the kernels' own checks are both met. Cases that are programs (a graph and steps)
+// need a session; they are not of this test, which only checks that a case is one or the other.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -121,8 +121,7 @@ TEST(Difference, SaysWhichElementAndBothValues) {
   EXPECT_EQ(Difference(a, b, 0, 0), "element [1,0] is 3, not 3.5 (1 of 4 differ)");
   EXPECT_EQ(Difference(a, b, 0, 0.5), "");
   EXPECT_EQ(Difference(a, Tensor::Scalar(1.f), 0, 0), "shape is [2,2], not []");
-  EXPECT_EQ(Difference(Tensor::Scalar(1), Tensor::Scalar(1.f), 0, 0),
-            "type is int32, not float32");
+  EXPECT_EQ(Difference(Tensor::Scalar(1), Tensor::Scalar(1.f), 0, 0), "type is int32, not float32");
   EXPECT_NE(Difference(Tensor::Scalar(1), Tensor::Scalar(2), 9, 9), "")
       << "integers have no tolerance";
   EXPECT_EQ(Difference(Tensor::Scalar(NAN), Tensor::Scalar(NAN), 0, 0), "");

@@ -1,5 +1,6 @@
-// Every op of the first tier of TensorFlow's table is registered, with the same signature, flags and, where
-// TensorFlow has one, a gradient. So a registration that the linker dropped is noticed, too.
+// Every op of the first tier of TensorFlow's table is registered, with the same signature, flags
+// and, where TensorFlow has one, a gradient. So a registration that the linker dropped is noticed,
+// too.
 #include <fstream>
 #include <map>
 #include <set>
@@ -55,12 +56,11 @@ std::set<std::string> ReadNotYet() {
 std::string Args(const std::vector<ArgDef>& args) {
   std::vector<std::string> texts;
   for (const ArgDef& arg : args) {
-    texts.push_back(absl::StrCat(
-        arg.name, ":", arg.is_ref ? "ref " : "", arg.number_attr,
-        arg.number_attr.empty() ? "" : "*",
-        !arg.type_attr.empty() ? arg.type_attr
-        : !arg.type_list_attr.empty() ? arg.type_list_attr
-                                      : DataTypeName(arg.type)));
+    texts.push_back(absl::StrCat(arg.name, ":", arg.is_ref ? "ref " : "", arg.number_attr,
+                                 arg.number_attr.empty() ? "" : "*",
+                                 !arg.type_attr.empty()        ? arg.type_attr
+                                 : !arg.type_list_attr.empty() ? arg.type_list_attr
+                                                               : DataTypeName(arg.type)));
   }
   return absl::StrJoin(texts, ", ");
 }
@@ -68,8 +68,8 @@ std::string Args(const std::vector<ArgDef>& args) {
 std::string Attr(const AttrDef& attr) {
   std::set<std::string> allowed(attr.allowed_strings.begin(), attr.allowed_strings.end());
   for (const DataType type : attr.allowed_types) allowed.insert(DataTypeName(type));
-  return absl::StrCat(attr.name, ":", AttrKindName(attr.kind), "{", absl::StrJoin(allowed, ","), "}",
-                      attr.has_minimum ? absl::StrCat(">=", attr.minimum) : "",
+  return absl::StrCat(attr.name, ":", AttrKindName(attr.kind), "{", absl::StrJoin(allowed, ","),
+                      "}", attr.has_minimum ? absl::StrCat(">=", attr.minimum) : "",
                       attr.has_default ? absl::StrCat("=", attr.default_value.DebugString()) : "");
 }
 
@@ -112,9 +112,8 @@ TEST(OpTable, DifferentiableOpsHaveGradients) {
   for (const auto& [name, row] : ReadTable()) {
     const OpDef* op = OpRegistry::Global().Find(name);
     if (op == nullptr || row.gradient == "-") continue;
-    EXPECT_EQ(op->differentiability, row.gradient == "yes"
-                                         ? Differentiability::kDifferentiable
-                                         : Differentiability::kNotDifferentiable)
+    EXPECT_EQ(op->differentiability, row.gradient == "yes" ? Differentiability::kDifferentiable
+                                                           : Differentiability::kNotDifferentiable)
         << name;
   }
 }

@@ -12,12 +12,12 @@
 
 namespace tandem::cli {
 
-// The words after the subcommand: flags ("--name=value", "--name value" for those that take one, "--name"
-// for switches) and the rest, in order. A flag may come more than once.
+// The words after the subcommand: flags ("--name=value", "--name value" for those that take one,
+// "--name" for switches) and the rest, in order. A flag may come more than once.
 class Arguments {
  public:
-  // `with_value` and `switches` name the flags that exist. InvalidArgument: another one (near names are
-  // suggested), or a value that is missing.
+  // `with_value` and `switches` name the flags that exist. InvalidArgument: another one (near names
+  // are suggested), or a value that is missing.
   static absl::StatusOr<Arguments> Parse(const std::vector<std::string>& words,
                                          const std::vector<std::string>& with_value,
                                          const std::vector<std::string>& switches);

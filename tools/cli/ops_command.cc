@@ -65,10 +65,9 @@ absl::Status Run(const std::vector<std::string>& words) {
       std::string types;
       for (const auto& [attr, allowed] : kernel->types) {
         absl::StrAppend(&types, " ", attr, ": ",
-                        absl::StrJoin(allowed, " ",
-                                      [](std::string* out, DataType type) {
-                                        out->append(DataTypeName(type));
-                                      }));
+                        absl::StrJoin(allowed, " ", [](std::string* out, DataType type) {
+                          out->append(DataTypeName(type));
+                        }));
       }
       std::printf("  kernel on %s%s%s\n", kernel->device.c_str(),
                   kernel->device == kCpu ? " and SIM," : ",",

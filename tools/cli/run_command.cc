@@ -34,7 +34,8 @@ constexpr char kHelp[] =
     "  tandem run add.pbtxt --feed x=2 --feed y=[1,2,3] --fetch sum\n"
     "  tandem run model.pb --feed images=@images.npy --fetch logits --trace=step.json\n";
 
-// Collects the shape and the leaves of nested JSON lists. InvalidArgument: lists of unequal lengths.
+// Collects the shape and the leaves of nested JSON lists. InvalidArgument: lists of unequal
+// lengths.
 absl::Status Flatten(const nlohmann::json& value, size_t depth, std::vector<int64_t>& dims,
                      std::vector<nlohmann::json>& leaves) {
   if (!value.is_array()) {
@@ -60,8 +61,8 @@ absl::StatusOr<Tensor> Numbers(const Shape& shape, const std::vector<nlohmann::j
     if (!leaves[i].is_number() && !leaves[i].is_boolean()) {
       return errors::InvalidArgument(leaves[i].dump(), " is no number");
     }
-    const double value = leaves[i].is_boolean() ? (leaves[i].get<bool>() ? 1.0 : 0.0)
-                                                : leaves[i].get<double>();
+    const double value =
+        leaves[i].is_boolean() ? (leaves[i].get<bool>() ? 1.0 : 0.0) : leaves[i].get<double>();
     if constexpr (std::is_same_v<T, int64_t>) {
       tensor.MutableElements<T>()[i] =
           leaves[i].is_number_integer() ? leaves[i].get<int64_t>() : static_cast<int64_t>(value);
@@ -73,8 +74,7 @@ absl::StatusOr<Tensor> Numbers(const Shape& shape, const std::vector<nlohmann::j
 }
 
 absl::StatusOr<Tensor> FromJson(const std::string& text, DataType dtype) {
-  const nlohmann::json value =
-      nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json value = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   std::vector<int64_t> dims;
   std::vector<nlohmann::json> leaves;
   // A bare word is a string where one is wanted.
@@ -136,8 +136,7 @@ absl::StatusOr<Tensor> FeedValue(const Graph& graph, const std::string& name,
 absl::Status Run(const std::vector<std::string>& words) {
   TANDEM_ASSIGN_OR_RETURN(
       const Arguments arguments,
-      Arguments::Parse(words,
-                       {"feed", "fetch", "target", "save", "trace", "timeout", "devices"},
+      Arguments::Parse(words, {"feed", "fetch", "target", "save", "trace", "timeout", "devices"},
                        {"soft_placement"}));
   if (arguments.positional().size() != 1) {
     return errors::InvalidArgument("names one graph file; see tandem run --help");

@@ -1,4 +1,5 @@
-// Trains a network on MNIST. tools/demo builds and starts this program; its --help explains the flags.
+// Trains a network on MNIST. tools/demo builds and starts this program; its --help explains the
+// flags.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -57,11 +58,11 @@ class Display {
     const int64_t left = (epochs_ - progress.epoch) * steps_ - progress.step;
     const absl::Duration remaining =
         progress.elapsed * (static_cast<double>(left) / static_cast<double>(progress.step));
-    absl::PrintF("\r\033[Kepoch %d/%d [%s%s] step %d/%d  loss %.4f  accuracy %.4f  %.0f images/s  "
-                 "%s left",
-                 progress.epoch + 1, epochs_, std::string(filled, '='),
-                 std::string(kWidth - filled, ' '), progress.step, steps_, progress.loss,
-                 progress.accuracy, rate, Minutes(remaining));
+    absl::PrintF(
+        "\r\033[Kepoch %d/%d [%s%s] step %d/%d  loss %.4f  accuracy %.4f  %.0f images/s  "
+        "%s left",
+        progress.epoch + 1, epochs_, std::string(filled, '='), std::string(kWidth - filled, ' '),
+        progress.step, steps_, progress.loss, progress.accuracy, rate, Minutes(remaining));
     std::fflush(stdout);
   }
 
@@ -104,8 +105,8 @@ absl::Status Run() {
                                    ": it must be at least 1");
   }
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Strategy> strategy, MakeStrategy());
-  TANDEM_ASSIGN_OR_RETURN(Model model, MakeModel(absl::GetFlag(FLAGS_model),
-                                                 absl::GetFlag(FLAGS_learning_rate)));
+  TANDEM_ASSIGN_OR_RETURN(
+      Model model, MakeModel(absl::GetFlag(FLAGS_model), absl::GetFlag(FLAGS_learning_rate)));
   const std::string folder = absl::GetFlag(FLAGS_data);
   const data::Dataset train =
       data::Mnist(folder, {.split = data::MnistSplit::kTrain, .label_type = kInt32})

@@ -16,7 +16,8 @@ struct Model {
 };
 
 // cnn    Conv 64 3x3, pool, dense 128, dense 10; Adam
-// lenet  LeNet-5 on images padded to 32x32: conv 6 5x5, pool, conv 16 5x5, pool, 120, 84, 10; SGD with
+// lenet  LeNet-5 on images padded to 32x32: conv 6 5x5, pool, conv 16 5x5, pool, 120, 84, 10; SGD
+// with
 //        momentum 0.9
 // mlp    dense 128, dense 10; Adam
 // InvalidArgument: another name.

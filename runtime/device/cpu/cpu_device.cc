@@ -38,7 +38,8 @@ class CpuDevice final : public Device {
     return (uint64_t{random()} << 32) | random();
   }
   absl::Status NotQueued() const {
-    return errors::Internal("device ", name(), " has no queue; its kernels run where they are called");
+    return errors::Internal("device ", name(),
+                            " has no queue; its kernels run where they are called");
   }
 
   KernelDevice kernel_device_;
@@ -46,10 +47,11 @@ class CpuDevice final : public Device {
   const uint64_t incarnation_;
 };
 
-const DeviceRegistration registration(
-    kCpu, [](const std::string& name, int ordinal) -> absl::StatusOr<std::unique_ptr<Device>> {
-      return std::make_unique<CpuDevice>(name, ordinal);
-    });
+const DeviceRegistration registration(kCpu,
+                                      [](const std::string& name,
+                                         int ordinal) -> absl::StatusOr<std::unique_ptr<Device>> {
+                                        return std::make_unique<CpuDevice>(name, ordinal);
+                                      });
 
 }  // namespace
 }  // namespace tandem
