@@ -42,6 +42,7 @@ absl::StatusOr<std::unique_ptr<Plan>> CompileGraph(Graph graph, const CompileOpt
   place.default_device = options.default_device;
   place.soft = options.soft_placement;
   TANDEM_RETURN_IF_ERROR(Place(place, graph));
+  TANDEM_RETURN_IF_ERROR(Optimize(options.optimize, graph));
   TANDEM_RETURN_IF_ERROR(InsertCopies(graph));
   auto shared = std::make_shared<const Graph>(std::move(graph));
   PlanOptions plan;

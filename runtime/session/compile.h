@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "core/base/mutex.h"
 #include "core/graph/graph.h"
+#include "core/passes/optimize.h"
 #include "core/passes/place.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/plan.h"
@@ -33,6 +34,7 @@ struct CompileOptions {
   bool soft_placement = false;
   std::string default_device;
   int inner_parallelism = 0;
+  OptimizeOptions optimize;
   // Null: the plan has kernels of its own (functions, which are compiled once for each use).
   SharedKernelCache* shared_kernels = nullptr;
 };

@@ -218,6 +218,7 @@ class LocalSession final : public Session {
     compile.soft_placement = options_.soft_placement;
     compile.default_device = options_.default_device;
     compile.inner_parallelism = options_.inner_parallelism;
+    compile.optimize = options_.optimize;
     return compile;
   }
 
@@ -282,6 +283,7 @@ class LocalSession final : public Session {
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph,
                                                          SessionOptions options) {
+  TANDEM_RETURN_IF_ERROR(SwitchPassesFromEnvironment(&options.optimize));
   if (options.devices == nullptr) {
     TANDEM_ASSIGN_OR_RETURN(options.devices, DeviceSet::FromEnvironment());
   }

@@ -27,6 +27,7 @@
 #include "absl/time/time.h"
 #include "core/graph/graph.h"
 #include "core/kernel/cancellation.h"
+#include "core/passes/optimize.h"
 #include "core/passes/prune.h"
 #include "core/tensor/tensor.h"
 #include "runtime/device/device.h"
@@ -44,6 +45,9 @@ struct SessionOptions {
   // Threads that inner loops of the process may use. 0: as many as there are run tokens. 1: every
   // kernel computes with one thread (deterministic mode).
   int inner_parallelism = 0;
+  // Which passes run on every graph; the environment's TANDEM_PASSES switches them on top of it
+  // (core/passes/optimize.h). The evaluator is the session's own when none is given.
+  OptimizeOptions optimize;
 };
 
 struct RunOptions {
@@ -75,7 +79,8 @@ class Session {
 
   virtual ~Session() = default;
 
-  // A session over a copy of `graph`. Errors: those of DeviceSet::FromEnvironment.
+  // A session over a copy of `graph`. Errors: those of DeviceSet::FromEnvironment, and of
+  // SwitchPassesFromEnvironment.
   static absl::StatusOr<std::unique_ptr<Session>> Create(const Graph& graph,
                                                          SessionOptions options = {});
 
