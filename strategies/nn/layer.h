@@ -26,9 +26,12 @@
 namespace tandem::nn {
 
 struct CallOptions {
+  // Random layers and those with statistics of the batch behave differently while training. Then
+  // ReplicaContext::StepSeed and Assign may be used.
   bool training = false;
-  // Seeds of initializers and of random layers derive from it, from the layer's path, and, for
-  // random layers, from the replica and the step.
+  // Variables are made, but not trained.
+  bool frozen = false;
+  // Seeds of initializers and of random layers derive from it and from the layer's path.
   int64_t seed = 1;
 };
 
@@ -37,10 +40,11 @@ class Layer {
   virtual ~Layer() = default;
   // "dense", "conv2d": what the layer is called where nobody named it.
   virtual std::string default_name() const = 0;
-  // Adds the layer's nodes. InvalidArgument: the input does not fit; the message names the path and
-  // shape.
+  // Adds the layer's nodes. Most layers take one input. InvalidArgument: the inputs do not fit; the
+  // message names the path, the shapes and what would fit.
   virtual absl::StatusOr<Output> Call(const ReplicaContext& replica, const std::string& path,
-                                      Output input, const CallOptions& options) const = 0;
+                                      const std::vector<Output>& inputs,
+                                      const CallOptions& options) const = 0;
 };
 
 using LayerPtr = std::shared_ptr<const Layer>;

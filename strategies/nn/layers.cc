@@ -18,9 +18,13 @@ class FunctionLayer final : public Layer {
   FunctionLayer(std::string name, Function function)
       : name_(std::move(name)), function_(std::move(function)) {}
   std::string default_name() const override { return name_; }
-  absl::StatusOr<Output> Call(const ReplicaContext& replica, const std::string& path, Output input,
+  absl::StatusOr<Output> Call(const ReplicaContext& replica, const std::string& path,
+                              const std::vector<Output>& inputs,
                               const CallOptions& options) const override {
-    return function_(replica, path, input, options);
+    if (inputs.size() != 1) {
+      return errors::InvalidArgument("layer '", path, "' takes 1 input and got ", inputs.size());
+    }
+    return function_(replica, path, inputs[0], options);
   }
 
  private:
@@ -205,7 +209,7 @@ LayerPtr Sequential(std::vector<LayerPtr> layers) {
           const std::string name = number == 0 ? base : absl::StrCat(base, "_", number);
           TANDEM_ASSIGN_OR_RETURN(
               x,
-              layer->Call(replica, path.empty() ? name : absl::StrCat(path, "/", name), x, call));
+              layer->Call(replica, path.empty() ? name : absl::StrCat(path, "/", name), {x}, call));
           TANDEM_RETURN_IF_ERROR(replica.scope().status());
         }
         return x;
