@@ -7,6 +7,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "core/base/status.h"
+#include "core/passes/fold_constants.h"
+#include "core/passes/merge_common.h"
 #include "core/passes/prune.h"
 
 namespace tandem {
@@ -20,8 +22,12 @@ struct Pass {
 };
 
 constexpr Pass kPasses[] = {
-    {"fold_constants", &OptimizeOptions::fold_constants, nullptr},
-    {"merge_common", &OptimizeOptions::merge_common, nullptr},
+    {"fold_constants", &OptimizeOptions::fold_constants,
+     [](const OptimizeOptions& options, Graph& graph) {
+       return FoldConstants(options.evaluator, graph);
+     }},
+    {"merge_common", &OptimizeOptions::merge_common,
+     [](const OptimizeOptions&, Graph& graph) { return MergeCommon(graph); }},
     {"fuse_bias_and_activation", &OptimizeOptions::fuse_bias_and_activation, nullptr},
     {"fuse_elementwise", &OptimizeOptions::fuse_elementwise, nullptr},
     {"fuse_updates", &OptimizeOptions::fuse_updates, nullptr},

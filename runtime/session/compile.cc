@@ -4,6 +4,7 @@
 
 #include "core/base/status.h"
 #include "core/passes/insert_copies.h"
+#include "runtime/session/kernel_evaluator.h"
 
 namespace tandem {
 
@@ -42,7 +43,10 @@ absl::StatusOr<std::unique_ptr<Plan>> CompileGraph(Graph graph, const CompileOpt
   place.default_device = options.default_device;
   place.soft = options.soft_placement;
   TANDEM_RETURN_IF_ERROR(Place(place, graph));
-  TANDEM_RETURN_IF_ERROR(Optimize(options.optimize, graph));
+  KernelEvaluator evaluator(*options.devices, options.inner_parallelism);
+  OptimizeOptions optimize = options.optimize;
+  if (optimize.evaluator == nullptr) optimize.evaluator = &evaluator;
+  TANDEM_RETURN_IF_ERROR(Optimize(optimize, graph));
   TANDEM_RETURN_IF_ERROR(InsertCopies(graph));
   auto shared = std::make_shared<const Graph>(std::move(graph));
   PlanOptions plan;
