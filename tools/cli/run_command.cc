@@ -9,6 +9,7 @@
 #include "core/graph/graph_file.h"
 #include "core/graph/import.h"
 #include "core/io/npy.h"
+#include "core/passes/optimize.h"
 #include "nlohmann/json.hpp"
 #include "proto/graph.pb.h"
 #include "runtime/session/session.h"
@@ -29,7 +30,8 @@ constexpr char kHelp[] =
     "  --trace=FILE        writes a timeline for chrome://tracing or ui.perfetto.dev\n"
     "  --timeout=SECONDS   ends the run when it takes longer, and says which nodes wait\n"
     "  --devices=CPU:2     devices of the session (default: TANDEM_DEVICES, else one CPU)\n"
-    "  --soft_placement    nodes that ask for devices which do not exist run elsewhere\n\n"
+    "  --soft_placement    nodes that ask for devices which do not exist run elsewhere\n"
+    "  --passes=-NAME,…    switches optimization passes off (none: all); as TANDEM_PASSES\n\n"
     "Examples:\n"
     "  tandem run add.pbtxt --feed x=2 --feed y=[1,2,3] --fetch sum\n"
     "  tandem run model.pb --feed images=@images.npy --fetch logits --trace=step.json\n";
@@ -136,7 +138,8 @@ absl::StatusOr<Tensor> FeedValue(const Graph& graph, const std::string& name,
 absl::Status Run(const std::vector<std::string>& words) {
   TANDEM_ASSIGN_OR_RETURN(
       const Arguments arguments,
-      Arguments::Parse(words, {"feed", "fetch", "target", "save", "trace", "timeout", "devices"},
+      Arguments::Parse(words,
+                       {"feed", "fetch", "target", "save", "trace", "timeout", "devices", "passes"},
                        {"soft_placement"}));
   if (arguments.positional().size() != 1) {
     return errors::InvalidArgument("names one graph file; see tandem run --help");
@@ -163,6 +166,10 @@ absl::Status Run(const std::vector<std::string>& words) {
 
   SessionOptions session_options;
   session_options.soft_placement = arguments.Has("soft_placement");
+  if (arguments.Has("passes")) {
+    const absl::Status switched = SwitchPasses(arguments.Last("passes"), &session_options.optimize);
+    if (!switched.ok()) return WithContext(switched, "--passes");
+  }
   if (arguments.Has("devices")) {
     TANDEM_ASSIGN_OR_RETURN(const auto counts, ParseDeviceCounts(arguments.Last("devices")));
     TANDEM_ASSIGN_OR_RETURN(session_options.devices, DeviceSet::Create(counts));
