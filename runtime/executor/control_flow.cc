@@ -19,15 +19,17 @@ FrameLayout::Role RoleOf(const Node& node) {
   if (node.Is("NextIteration") || node.Is("RefNextIteration")) return Role::kNextIteration;
   if (node.Is("LoopCond")) return Role::kLoopCond;
   if (node.Is("ControlTrigger")) return Role::kControlTrigger;
+  if (node.Is("_Send") || node.Is("_HostSend")) return Role::kSend;
   return Role::kNormal;
 }
 
 bool IsFreeConstant(const Node& node) { return node.Is("Const") && node.control_inputs().empty(); }
 
 bool NeedsFrames(const Node& node) {
-  const FrameLayout::Role role = RoleOf(node);
-  // A ControlTrigger makes nothing dead itself.
-  return (role != FrameLayout::Role::kNormal && role != FrameLayout::Role::kControlTrigger) ||
+  using Role = FrameLayout::Role;
+  const Role role = RoleOf(node);
+  // A ControlTrigger and a send make nothing dead themselves; what is received may be dead.
+  return (role != Role::kNormal && role != Role::kControlTrigger && role != Role::kSend) ||
          node.Is("_Recv") || node.Is("_HostRecv");
 }
 

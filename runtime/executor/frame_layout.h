@@ -26,6 +26,7 @@ struct FrameLayout {
     kNextIteration,
     kLoopCond,
     kControlTrigger,  // Runs also after dead nodes.
+    kSend,  // Runs also when it is dead, with a dead input: the receiver must learn of it.
   };
 
   struct Frame {
