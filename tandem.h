@@ -20,8 +20,7 @@
 
 namespace tandem {
 
-// Prints an error to stderr and gives the code with which the program shall end: 0 for success, 130
-// when it was stopped, 2 for an argument that is wrong, else 1.
+// Prints an error to stderr and gives the code with which the program shall end (ExitCodeOf).
 int Exit(const absl::Status& status);
 
 }  // namespace tandem

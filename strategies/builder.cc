@@ -6,6 +6,22 @@ namespace tandem {
 
 int ReplicaContext::num_replicas() const { return builder_->num_replicas(); }
 
+Output ReplicaContext::step() const { return builder_->CurrentStep(); }
+
+bool ReplicaContext::has_step() const { return step().valid(); }
+
+Output ReplicaContext::StepSeed(int64_t seed) const {
+  // More replicas than this would share their random numbers with those of another step.
+  constexpr int64_t kMostReplicas = 1 << 20;
+  const Output position = scope_.Call(
+      "AddV2", {scope_.Call("Mul", {step(), kMostReplicas}), static_cast<int64_t>(replica_)});
+  return scope_.Call("Pack", {Tensor::Scalar<int64_t>(seed), position});
+}
+
+absl::Status ReplicaContext::Assign(const StrategyVariable& variable, Output value) const {
+  return builder_->AssignVariable(replica_, variable, value);
+}
+
 Output ReplicaContext::Read(const StrategyVariable& variable) const {
   return builder_->ReadVariable(replica_, variable, scope_);
 }
@@ -16,9 +32,9 @@ Output ReplicaContext::Handle(const StrategyVariable& variable) const {
                              : builder_->copy_of(replica_));
 }
 
-std::vector<Output> ReplicaContext::AllReduce(ReduceOp op,
+std::vector<Output> ReplicaContext::AllReduce(Reduction reduction,
                                               const std::vector<Output>& values) const {
-  return builder_->AllReduce(replica_, op, values, scope_);
+  return builder_->AllReduce(replica_, reduction, values, scope_);
 }
 
 absl::Status StrategyBuilder::Run(

@@ -1,17 +1,24 @@
 // StrategyBuilder: the graph-time half of a strategy. It decides where variables live and in how
 // many copies, runs the replica function once for each replica, and puts reductions in as nodes.
-// The other half (how steps are run) is not an interface yet: the trainer drives a session itself
-// (docs/plan.md).
+// The run-time half, which starts steps, is strategies/runner.h.
 //
 // Terms
 //   replica   One run of the model on a part of the global batch. In deterministic mode there are
-//   always V
-//             of them (virtual replicas, see MirroredOptions), several of which share a device.
+//             always V of them (virtual replicas, see MirroredOptions), several of which share a
+//             device.
 //   copy      One instance of a mirrored variable: one for each device.
+//   step      What one run of the graph does. A graph may hold several (training, evaluation).
 //
 // The rules, for every strategy: the loss is the mean over the global batch, so gradients are
 // summed over replicas; no variable is written before all reductions of the step have arrived;
-// names of variables do not depend on the strategy.
+// names of variables do not depend on the strategy; sizes of groups are read when the step runs and
+// are no constants of the graph.
+//
+//   builder.BeginStep("train", step);
+//   builder.Run([&](const ReplicaContext& replica) { … });
+//   auto reduced = builder.ReduceGradients(gradients);
+//   for (…) builder.Update(variable, …);
+//   auto done = builder.EndStep();
 //
 // The graph depends on nothing but the program: three processes that build it get the same, byte
 // for byte.
@@ -30,12 +37,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/graph/scope.h"
+#include "core/kernel/collective.h"
 #include "core/op/gradient_context.h"
 #include "core/tensor/shape.h"
 
 namespace tandem {
-
-enum class ReduceOp { kSum, kMean };
 
 // How the copies of a variable are kept.
 enum class Synchronization {
@@ -86,15 +92,27 @@ class ReplicaContext {
   int num_replicas() const;
   // Nodes that are added here run on the replica's device.
   const Scope& scope() const { return scope_; }
+  // The number of the step, from 0: int64 scalar, in host memory. REQUIRES: the step has one
+  // (StrategyBuilder::BeginStep); is_training tells.
+  Output step() const;
+  bool has_step() const;
+  // A seed, int64 [2], for stateless random ops: another one in each step and replica, the same in
+  // every process and however replicas are spread over devices. REQUIRES: has_step().
+  Output StepSeed(int64_t seed) const;
   ReplicaContext WithScope(Scope scope) const { return {builder_, replica_, std::move(scope)}; }
 
   // The variable's value, as this replica sees it. Read once in each step and replica.
   Output Read(const StrategyVariable& variable) const;
   // The handle of the copy that this replica uses.
   Output Handle(const StrategyVariable& variable) const;
+  // Gives the variable a new value at the end of the step, after all of its reductions. A mirrored
+  // variable takes the replicas' values, aggregated as its spec says (kNone is an error: which one
+  // would it be?), at every copy; one that is synchronized on read takes this replica's value at
+  // its own copy. Every replica has to make the same calls.
+  absl::Status Assign(const StrategyVariable& variable, Output value) const;
   // Reduces values over all replicas, inside the step; differentiable. Every replica has to make
   // the same calls in the same order.
-  std::vector<Output> AllReduce(ReduceOp op, const std::vector<Output>& values) const;
+  std::vector<Output> AllReduce(Reduction reduction, const std::vector<Output>& values) const;
 
   StrategyBuilder& builder() const { return *builder_; }
 
@@ -134,8 +152,17 @@ class StrategyBuilder {
   // Calls `replica_fn` once for each replica, in order. Stops at the first error.
   absl::Status Run(absl::FunctionRef<absl::Status(const ReplicaContext& replica)> replica_fn);
 
+  // Begins a step: what is added until EndStep belongs to it. `name` must be new to the graph.
+  // `step`, int64 scalar, counts the steps from 0; without it nothing in the step may depend on its
+  // number, and nothing may be assigned. FailedPrecondition: another step has not ended.
+  virtual absl::Status BeginStep(absl::string_view name, Output step = Output()) = 0;
+  // The node after which all updates and assignments of the step are done.
+  virtual absl::StatusOr<Node*> EndStep() = 0;
+
   // Reduces one value of each replica to one on the host.
-  virtual absl::StatusOr<Output> ReduceToHost(ReduceOp op, const PerReplica& values) = 0;
+  virtual absl::StatusOr<Output> ReduceToHost(Reduction reduction, const PerReplica& values) = 0;
+  // Joins the values of all replicas on the host, in order, along `axis`.
+  virtual absl::StatusOr<Output> GatherToHost(const PerReplica& values, int axis) = 0;
   // Reduces gradients (one list entry a variable) over the replicas; gives for each the gradient at
   // each copy, [variable][copy]. Dense gradients travel in buckets, in reverse order of the list,
   // since the last layers' gradients are ready first. Sparse ones stay sparse: rows of all replicas
@@ -143,19 +170,25 @@ class StrategyBuilder {
   virtual absl::StatusOr<std::vector<std::vector<Gradient>>> ReduceGradients(
       const std::vector<PerReplicaGradient>& gradients) = 0;
 
+  // Where nodes run that work on what was reduced for a copy, before the updates.
+  virtual Scope CopyScope(int copy) = 0;
   // Calls `update` once for each copy of a mirrored variable. What it adds runs on the copy's
-  // device, after all reductions of the step.
+  // device, after all reductions of the step; it returns the node after which the update is done.
   virtual absl::Status Update(
       const StrategyVariable& variable,
-      absl::FunctionRef<absl::Status(const Scope& scope, Output handle, int copy)> update) = 0;
+      absl::FunctionRef<absl::StatusOr<Node*>(const Scope& scope, Output handle, int copy)>
+          update) = 0;
 
  protected:
   friend class ReplicaContext;
   virtual Scope ReplicaScope(int replica) = 0;
+  virtual Output CurrentStep() const = 0;  // Invalid: the step has no number.
+  virtual absl::Status AssignVariable(int replica, const StrategyVariable& variable,
+                                      Output value) = 0;
   virtual Output ReadVariable(int replica, const StrategyVariable& variable,
                               const Scope& scope) = 0;
-  virtual std::vector<Output> AllReduce(int replica, ReduceOp op, const std::vector<Output>& values,
-                                        const Scope& scope) = 0;
+  virtual std::vector<Output> AllReduce(int replica, Reduction reduction,
+                                        const std::vector<Output>& values, const Scope& scope) = 0;
 };
 
 }  // namespace tandem

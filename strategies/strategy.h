@@ -4,8 +4,8 @@
 //   auto strategy = Strategy::FromEnvironment();
 //   auto strategy = Strategy::Mirrored({.replicas = 2});
 //
-// A strategy makes a builder (strategies/builder.h: what the graph looks like) and says how the
-// session that runs the graph is opened.
+// A strategy makes a builder (strategies/builder.h: what the graph looks like) and a runner
+// (strategies/runner.h: how its steps are run). docs/adding/strategy.md says how to add one.
 #ifndef TANDEM_STRATEGIES_STRATEGY_H_
 #define TANDEM_STRATEGIES_STRATEGY_H_
 
@@ -13,9 +13,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "runtime/device/device.h"
-#include "runtime/session/session.h"
 #include "strategies/builder.h"
+#include "strategies/runner.h"
 
 namespace tandem {
 
@@ -23,10 +22,10 @@ class Strategy {
  public:
   struct OneDeviceOptions {
     std::string device = "/device:CPU:0";
-    // 0: off; see MirroredOptions::virtual_replicas.
+    // 0: off; see ReplicaBuilderOptions::virtual_replicas.
     int virtual_replicas = 0;
   };
-  struct MirroredOptions {
+  struct ReplicaOptions {
     // One a device of `device_type`. 0: as many as there are.
     int replicas = 0;
     std::string device_type = "CPU";
@@ -35,19 +34,24 @@ class Strategy {
 
   virtual ~Strategy() = default;
 
-  // InvalidArgument: the environment asks for devices that do not exist.
+  // InvalidArgument: there is no such device.
   static absl::StatusOr<std::unique_ptr<Strategy>> OneDevice(OneDeviceOptions options);
-  // InvalidArgument: a negative number, or more replicas than there are devices (TANDEM_DEVICES
-  // declares virtual ones; CPU devices are declared by this call as needed when that is not set).
-  static absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(MirroredOptions options);
-  // TANDEM_STRATEGY: "one_device" or "mirrored"; else mirrored over all local CPU devices.
-  // Unimplemented: TF_CONFIG is set.
+  // Variables on every device. InvalidArgument: a negative number, or more replicas than there are
+  // devices (TANDEM_DEVICES declares virtual ones; when it is not set, this call declares those it
+  // needs).
+  static absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(ReplicaOptions options);
+  // Variables on the host. Errors as Mirrored.
+  static absl::StatusOr<std::unique_ptr<Strategy>> CentralStorage(ReplicaOptions options);
+  // TANDEM_STRATEGY: one_device, mirrored or central_storage. Else mirrored over all local devices
+  // of the fastest type that there is (GPU, SIM, CPU). Unimplemented: TF_CONFIG is set and
+  // TANDEM_STRATEGY is not.
   static absl::StatusOr<std::unique_ptr<Strategy>> FromEnvironment();
 
   virtual std::string name() const = 0;
   virtual absl::StatusOr<std::unique_ptr<StrategyBuilder>> NewBuilder() const = 0;
-  // For the session that runs what the builder built.
-  virtual SessionOptions session_options() const = 0;
+  // For the graph that `builder`, one of this strategy's, has built. Both outlive the runner.
+  virtual absl::StatusOr<std::unique_ptr<StrategyRunner>> NewRunner(
+      const StrategyBuilder& builder) const = 0;
 };
 
 }  // namespace tandem

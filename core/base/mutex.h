@@ -20,11 +20,13 @@
 #ifndef TANDEM_CORE_BASE_MUTEX_H_
 #define TANDEM_CORE_BASE_MUTEX_H_
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 namespace tandem {
@@ -67,15 +69,18 @@ class CondVar {
   }
 
   // As Wait, but returns false when `deadline` passed. absl::InfiniteFuture() waits for ever.
-  // Waits on the real clock; code that is tested with a fake clock does not wait here.
+  // The length of the wait is fixed when it begins, on the steady clock: setting the system's clock
+  // does not change it. Code that is tested with a fake clock does not wait here.
   bool WaitUntil(Mutex& mu, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     if (deadline == absl::InfiniteFuture()) {
       Wait(mu);
       return true;
     }
-    // wait_for would go through the steady clock, which older thread sanitizers do not intercept.
     std::unique_lock<std::mutex> lock(mu.mu_, std::adopt_lock);
-    const std::cv_status status = cv_.wait_until(lock, absl::ToChronoTime(deadline));
+    // Far enough for any program, and no overflow in the library's arithmetic.
+    constexpr absl::Duration kLongest = absl::Hours(24 * 365);
+    const absl::Duration wait = std::min(deadline - absl::Now(), kLongest);
+    const std::cv_status status = cv_.wait_for(lock, absl::ToChronoNanoseconds(wait));
     lock.release();
     return status == std::cv_status::no_timeout;
   }

@@ -56,6 +56,8 @@ TANDEM_DEFINE_ERROR_(Unimplemented)
 TANDEM_DEFINE_ERROR_(Internal)
 TANDEM_DEFINE_ERROR_(Unavailable)
 TANDEM_DEFINE_ERROR_(DataLoss)
+TANDEM_DEFINE_ERROR_(Unauthenticated)
+TANDEM_DEFINE_ERROR_(Unknown)
 #undef TANDEM_DEFINE_ERROR_
 
 }  // namespace errors

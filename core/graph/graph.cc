@@ -90,6 +90,7 @@ absl::StatusOr<Node*> Graph::AddNode(NodeSpec spec) {
   node->attrs_ = std::move(resolved.attrs);
   node->input_types_ = std::move(resolved.input_types);
   node->inputs_.resize(node->input_types_.size());
+  node->edge_positions_.resize(node->input_types_.size());
   for (const DataType type : resolved.output_types) {
     node->outputs_.push_back(OutputInfo{type, PartialShape::Unknown(), {}});
   }
@@ -120,27 +121,57 @@ void Graph::RemoveNode(Node* node) {
 }
 
 void Graph::RemoveNodes(absl::Span<Node* const> nodes) {
+  std::vector<bool> removed(nodes_.size(), false);
+  for (const Node* node : nodes) removed[static_cast<size_t>(node->id_)] = true;
+  // Every node that stays and loses consumers is filtered once.
+  std::vector<bool> filtered(nodes_.size(), false);
+  const auto filter = [&](Node* source) {
+    const size_t id = static_cast<size_t>(source->id_);
+    if (removed[id] || filtered[id]) return;
+    filtered[id] = true;
+    size_t kept = 0;
+    for (const Consumer& consumer : source->consumers_) {
+      if (removed[static_cast<size_t>(consumer.node->id_)]) continue;
+      if (consumer.input != Consumer::kControl) {
+        consumer.node->edge_positions_[static_cast<size_t>(consumer.input)] = kept;
+      }
+      source->consumers_[kept++] = consumer;
+    }
+    source->consumers_.erase(source->consumers_.begin() + static_cast<std::ptrdiff_t>(kept),
+                             source->consumers_.end());
+  };
   for (Node* node : nodes) {
-    for (int i = 0; i < node->num_inputs(); ++i) Disconnect(node, i);
-    while (!node->control_inputs_.empty()) RemoveControlEdge(node->control_inputs_.back(), node);
+    for (const Output& input : node->inputs_) {
+      if (input.valid()) filter(input.node);
+    }
+    for (Node* control : node->control_inputs_) filter(control);
   }
-  for (Node* node : nodes) RemoveNode(node);
+  for (Node* node : nodes) {
+    by_name_.erase(node->name_);
+    nodes_[static_cast<size_t>(node->id_)].reset();
+  }
 }
 
 void Graph::Connect(Node* node, int i, Output source) {
   node->inputs_[static_cast<size_t>(i)] = source;
+  node->edge_positions_[static_cast<size_t>(i)] = source.node->consumers_.size();
   source.node->consumers_.push_back(Consumer{node, i, source.index});
+}
+
+void Graph::EraseConsumer(Node* node, size_t position) {
+  const Consumer last = node->consumers_.back();
+  node->consumers_.pop_back();
+  if (position == node->consumers_.size()) return;
+  node->consumers_[position] = last;
+  if (last.input != Consumer::kControl) {
+    last.node->edge_positions_[static_cast<size_t>(last.input)] = position;
+  }
 }
 
 void Graph::Disconnect(Node* node, int i) {
   Output& source = node->inputs_[static_cast<size_t>(i)];
   if (!source.valid()) return;
-  // From the back: nodes go in the opposite order of their coming when an import is undone, and the
-  // edge is then the last one.
-  auto& consumers = source.node->consumers_;
-  const auto edge = std::find_if(consumers.rbegin(), consumers.rend(),
-                                 [&](const Consumer& c) { return c.node == node && c.input == i; });
-  consumers.erase(std::next(edge).base());
+  EraseConsumer(source.node, node->edge_positions_[static_cast<size_t>(i)]);
   source = Output();
 }
 
@@ -174,27 +205,98 @@ void Graph::RemoveControlEdge(Node* from, Node* to) {
   const auto control = absl::c_find(to->control_inputs_, from);
   if (control == to->control_inputs_.end()) return;
   to->control_inputs_.erase(control);
-  auto& consumers = from->consumers_;
-  consumers.erase(absl::c_find_if(
-      consumers, [&](const Consumer& c) { return c.node == to && c.input == Consumer::kControl; }));
+  // From the back: nodes go in the opposite order of their coming when an import is undone, and the
+  // edge is then the last one.
+  const auto& consumers = from->consumers_;
+  const auto edge = std::find_if(consumers.rbegin(), consumers.rend(), [&](const Consumer& c) {
+    return c.node == to && c.input == Consumer::kControl;
+  });
+  EraseConsumer(from, static_cast<size_t>(consumers.rend() - edge) - 1);
 }
 
 absl::Status Graph::ReplaceOutput(Output from, Output to) {
-  const std::vector<Consumer> consumers(from.node->consumers_);
-  for (const Consumer& consumer : consumers) {
+  std::vector<Consumer> moved;
+  for (const Consumer& consumer : from.node->consumers_) {
     if (consumer.input == Consumer::kControl || consumer.output != from.index) continue;
-    TANDEM_RETURN_IF_ERROR(SetInput(consumer.node, consumer.input, to));
+    if (!TypesFit(to.dtype(), consumer.node->input_dtype(consumer.input))) {
+      return errors::InvalidArgument(
+          "node '", consumer.node->name(), "' (", consumer.node->type(), "): input ",
+          consumer.input, " shall be '", to.name(), "' of type ", DataTypeName(to.dtype()), "; ",
+          DataTypeName(consumer.node->input_dtype(consumer.input)), " is wanted");
+    }
+    moved.push_back(consumer);
+  }
+  for (const Consumer& consumer : moved) {
+    Disconnect(consumer.node, consumer.input);
+    Connect(consumer.node, consumer.input, to);
   }
   return absl::OkStatus();
 }
 
 void Graph::MoveControlConsumers(Node* from, Node* to) {
-  const std::vector<Consumer> consumers(from->consumers_);
-  for (const Consumer& consumer : consumers) {
-    if (consumer.input != Consumer::kControl) continue;
-    RemoveControlEdge(from, consumer.node);
-    if (consumer.node != to) AddControlEdge(to, consumer.node);
+  std::vector<Consumer> kept;
+  std::vector<Node*> moved;
+  for (const Consumer& consumer : from->consumers_) {
+    if (consumer.input == Consumer::kControl) {
+      moved.push_back(consumer.node);
+      continue;
+    }
+    consumer.node->edge_positions_[static_cast<size_t>(consumer.input)] = kept.size();
+    kept.push_back(consumer);
   }
+  from->consumers_ = std::move(kept);
+  for (Node* node : moved) {
+    node->control_inputs_.erase(absl::c_find(node->control_inputs_, from));
+    if (node != to) AddControlEdge(to, node);
+  }
+}
+
+absl::Status Graph::GrowNode(Node* node, const std::vector<Output>& more_inputs, AttrMap attrs) {
+  attrs.insert(node->attrs_.begin(), node->attrs_.end());
+  std::vector<DataType> sources(node->input_types_);
+  for (const Output& input : more_inputs) {
+    if (!input.valid()) {
+      return WithNode(errors::InvalidArgument("a new input is not an output of any node"), *node);
+    }
+    sources.push_back(input.dtype());
+  }
+  ResolvedNode resolved;
+  TANDEM_RETURN_IF_ERROR(
+      WithNode(ResolveNode(*node->op_, std::move(attrs), sources, -1, &resolved), *node));
+  bool keeps = resolved.output_types.size() >= node->outputs_.size();
+  for (size_t i = 0; keeps && i < node->outputs_.size(); ++i) {
+    keeps = resolved.output_types[i] == node->outputs_[i].dtype;
+  }
+  if (!keeps) {
+    return WithNode(errors::InvalidArgument("its outputs would not stay as they are"), *node);
+  }
+  const size_t old_inputs = node->inputs_.size();
+  const size_t old_outputs = node->outputs_.size();
+  std::swap(node->attrs_, resolved.attrs);
+  std::swap(node->input_types_, resolved.input_types);
+  node->inputs_.resize(sources.size());
+  node->edge_positions_.resize(sources.size());
+  for (size_t i = 0; i < more_inputs.size(); ++i) {
+    Connect(node, static_cast<int>(old_inputs + i), more_inputs[i]);
+  }
+  for (size_t i = old_outputs; i < resolved.output_types.size(); ++i) {
+    node->outputs_.push_back(OutputInfo{resolved.output_types[i], PartialShape::Unknown(), {}});
+  }
+  absl::Status shapes = InferShape(node);
+  if (shapes.ok()) return shapes;
+  for (size_t i = old_inputs; i < sources.size(); ++i) Disconnect(node, static_cast<int>(i));
+  node->inputs_.resize(old_inputs);
+  node->edge_positions_.resize(old_inputs);
+  node->outputs_.resize(old_outputs);
+  std::swap(node->attrs_, resolved.attrs);
+  std::swap(node->input_types_, resolved.input_types);
+  return shapes;
+}
+
+void Graph::SwapNames(Node* a, Node* b) {
+  std::swap(a->name_, b->name_);
+  by_name_[a->name_] = a;
+  by_name_[b->name_] = b;
 }
 
 void Graph::SetAttr(Node* node, absl::string_view name, AttrValue value) {

@@ -93,7 +93,7 @@ class Node {
   int num_outputs() const { return static_cast<int>(outputs_.size()); }
   Output output(int i) { return Output(this, i); }
   const OutputInfo& output_info(int i) const { return outputs_[static_cast<size_t>(i)]; }
-  // All edges out of this node, in the order in which they were added.
+  // All edges out of this node, in an order that depends on the graph's history alone.
   absl::Span<const Consumer> consumers() const { return consumers_; }
 
   // Where the user wants it (a possibly partial device name), and where placement put it.
@@ -111,6 +111,9 @@ class Node {
   AttrMap attrs_;
   std::vector<DataType> input_types_;
   std::vector<Output> inputs_;
+  // Of each input, where its edge stands in the source's consumers_, so that an edge is removed
+  // without a search: a constant may have as many consumers as the graph has nodes.
+  std::vector<size_t> edge_positions_;
   std::vector<Node*> control_inputs_;
   std::vector<OutputInfo> outputs_;
   std::vector<Consumer> consumers_;
@@ -150,15 +153,24 @@ class Graph {
   // outside the set consumes their outputs.
   void RemoveNodes(absl::Span<Node* const> nodes);
 
-  // Replaces input `i`, or connects one that was left out. InvalidArgument when the types differ.
+  // Replaces input `i`, or connects one that was left out. Takes constant time. InvalidArgument
+  // when the types differ.
   absl::Status SetInput(Node* node, int i, Output source);
   // Adding an edge that is there, or removing one that is not, changes nothing.
   void AddControlEdge(Node* from, Node* to);
   void RemoveControlEdge(Node* from, Node* to);
-  // Lets all consumers of `from` (data edges) consume `to`. InvalidArgument when the types differ.
+  // Lets all consumers of `from` (data edges) consume `to`. Linear in their number. InvalidArgument
+  // when the types differ; nothing has changed then.
   absl::Status ReplaceOutput(Output from, Output to);
   // Lets every node that ran after `from` (control edges) run after `to` instead.
   void MoveControlConsumers(Node* from, Node* to);
+  // Gives the node new values for `attrs` and more inputs and outputs, behind those it has; edges
+  // stay. So a loop or a call comes to give out more than it did. InvalidArgument: the attributes
+  // and inputs do not fit the op, or change what is there; then nothing has changed.
+  absl::Status GrowNode(Node* node, const std::vector<Output>& more_inputs, AttrMap attrs);
+  // For passes: a node that takes another one's place also takes its name, by which errors, roots
+  // and users know it.
+  void SwapNames(Node* a, Node* b);
   // For passes. REQUIRES: the op declares the attribute with this kind.
   void SetAttr(Node* node, absl::string_view name, AttrValue value);
 
@@ -194,6 +206,8 @@ class Graph {
  private:
   void Connect(Node* node, int i, Output source);
   void Disconnect(Node* node, int i);
+  // Takes the edge at `position` out of the node's consumers; the last one takes its place.
+  static void EraseConsumer(Node* node, size_t position);
 
   const OpRegistry* registry_;
   std::shared_ptr<FunctionLibrary> functions_;

@@ -15,12 +15,18 @@ namespace tandem {
 
 enum class Reduction { kSum, kMean, kMin, kMax, kProduct };
 
-// One member's part in one operation. Members of an operation are matched by (group, instance,
-// step), never by the order in which they arrive.
+// What a group is at the moment. Graphs hold its name only, so that members may come and go without
+// a new plan.
+struct CollectiveGroup {
+  int size = 0;
+  int64_t generation = 0;  // Grows whenever the members change.
+};
+
+// One member's part in one operation. Members of an operation are matched by (group, generation,
+// instance, step), never by the order in which they arrive.
 struct CollectiveRequest {
   std::string group;
-  int group_size = 1;
-  int rank = 0;
+  int member = 0;        // Among those of this process, from 0. The runtime knows its rank.
   int64_t instance = 0;  // Fixed when the graph is built.
   int64_t step = 0;
   Reduction reduction = Reduction::kSum;
@@ -34,13 +40,16 @@ class CollectiveRuntime {
 
   virtual ~CollectiveRuntime() = default;
 
+  // NotFound: nobody made a group of this name known; the message names those that there are.
+  virtual absl::StatusOr<CollectiveGroup> Group(const std::string& name) const = 0;
+
   // Reduces each of `values` (host memory) over all members; all get the same results. Values are
   // added along one fixed binary tree over the ranks, so that the bits do not depend on who came
   // when. `done` runs once, outside locks.
   //
   // InvalidArgument at every member: types, shapes or numbers of values differ between members
-  // (both sides are named), or a rank came twice. The cancellation's reason when the step is
-  // cancelled.
+  // (both sides are named), or a member came twice. The cancellation's reason when the step of
+  // any member is cancelled; whoever comes to the operation later gets it at once.
   virtual void AllReduce(const CollectiveRequest& request, std::vector<Tensor> values,
                          CancellationManager* cancellation, Done done) = 0;
 };

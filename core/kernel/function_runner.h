@@ -35,7 +35,8 @@ class FunctionRunner {
       const FunctionRef& function, const KernelContext& c, bool host_results = false) = 0;
 
   // Runs the function as part of the step of `c`. Returns without waiting; `done` runs once with
-  // the results, outside locks. Cancelling the step ends it.
+  // the results, outside locks. Cancelling the step ends it. ResourceExhausted: calls nest too
+  // deep.
   virtual void Run(const std::shared_ptr<FunctionHandle>& handle, const KernelContext& c,
                    std::vector<Tensor> args, Done done) = 0;
 };

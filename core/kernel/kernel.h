@@ -44,12 +44,13 @@ class FunctionLibrary;
 class FunctionRunner;
 class Rendezvous;
 
-// What a kernel knows of the device it runs on. Lives as long as the device.
+// What a kernel knows of the device it runs on. Lives as long as the kernel.
 struct KernelDevice {
   std::string name;  // "/job:localhost/replica:0/task:0/device:CPU:0"
   std::string type;  // kCpu, kSim, …
   int ordinal = 0;   // The number at the end of the name.
   Allocator* allocator = nullptr;
+  // Those of the session that the kernel belongs to.
   ResourceManager* resources = nullptr;
   ParallelRunner* parallel = nullptr;
 };
@@ -72,6 +73,9 @@ struct Slot {
 // What all kernels of one step share. Lives until the last of them is done.
 struct StepContext {
   int64_t step_id = 0;
+  // The number by which members of a collective group match their operations: equal at all members
+  // of one step, which step_id is not when they are processes.
+  int64_t collective_step = 0;
   CancellationManager* cancellation = nullptr;  // Never null.
   Rendezvous* rendezvous = nullptr;             // Null when the step spans one process only.
   FunctionRunner* functions = nullptr;          // Never null.
@@ -131,6 +135,8 @@ class KernelContext {
     uint64_t host_outputs = 0;
     // For control flow: which frame and iteration this is (0 in the outermost).
     int64_t frame_iteration = 0;
+    // How many calls of functions this node lies in.
+    int32_t call_depth = 0;
   };
 
   KernelContext() = default;

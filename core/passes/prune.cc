@@ -100,9 +100,12 @@ absl::Status PruneToSignature(const RunSignature& signature, const std::string& 
     TANDEM_ASSIGN_OR_RETURN(Node * retval, graph.AddNode(std::move(spec)));
     roots.push_back(retval);
   }
-  // A fed node whose control edges others wait for need not run.
+  // Who waits for a fed placeholder waits for the feed: it cannot run. Any other node runs when
+  // somebody waits for it by a control edge, although its value is not looked at.
   for (size_t i = 0; i < feeds.size(); ++i) {
-    if (feeds[i].node->num_outputs() == 1) graph.MoveControlConsumers(feeds[i].node, args[i]);
+    if (feeds[i].node->Is("Placeholder") || feeds[i].node->Is("PlaceholderV2")) {
+      graph.MoveControlConsumers(feeds[i].node, args[i]);
+    }
   }
   RemoveUnneeded(roots, graph);
   return absl::OkStatus();

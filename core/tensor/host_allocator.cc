@@ -17,7 +17,12 @@ namespace {
 
 constexpr size_t kHeaderBytes = kBufferAlignment;
 constexpr size_t kCachedFrom = size_t{32} << 10;
+// Sanitizers find uses of freed memory only if it is really freed.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr size_t kCacheLimit = 0;
+#else
 constexpr size_t kCacheLimit = size_t{512} << 20;
+#endif
 constexpr int kClasses = 4 * 64;
 
 // Number of the size class of `bytes` (at least kCachedFrom), and the size that it is rounded to:

@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/log.h"
 #include "core/base/status.h"
 
 namespace tandem {
@@ -98,7 +99,7 @@ absl::StatusOr<Tensor> Tensor::Create(DataType dtype, Shape shape, Allocator* al
 
 Tensor::Tensor(DataType dtype, Shape shape) {
   absl::StatusOr<Tensor> made = Create(dtype, std::move(shape));
-  if (!made.ok()) throw std::bad_alloc();  // As new does; see the header.
+  if (!made.ok()) TANDEM_LOG(Fatal) << made.status().message();
   *this = *std::move(made);
 }
 

@@ -32,7 +32,7 @@ class Tensor {
   Tensor() = default;
 
   // A tensor in host memory whose numbers are undefined (strings, handles and variants are empty).
-  // REQUIRES: IsSupported(dtype). Ends the process when memory is out, as new does; code whose
+  // REQUIRES: IsSupported(dtype). Ends the process with a message when memory is out; code whose
   // sizes come from outside uses Create.
   Tensor(DataType dtype, Shape shape);
 

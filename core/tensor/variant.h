@@ -9,16 +9,31 @@
 #include <string>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/base/ref_counted.h"
+#include "core/base/status.h"
 
 namespace tandem {
 
+class Tensor;
+
 class VariantValue : public RefCounted {
  public:
+  // What is done with the tensors inside, given by the kernel that asks.
+  using ZerosLikeFunction = absl::FunctionRef<absl::StatusOr<Tensor>(const Tensor&)>;
+  using AddFunction = absl::FunctionRef<absl::StatusOr<Tensor>(const Tensor&, const Tensor&)>;
+
   // TensorFlow's name for the type where it has one ("tensorflow::TensorList").
   virtual absl::string_view TypeName() const = 0;
   virtual std::string DebugString() const = 0;
+  // A value of the same form in which every number is zero. Unimplemented: the class has none.
+  virtual absl::StatusOr<RefPtr<VariantValue>> ZerosLike(ZerosLikeFunction zeros_like) const;
+  // The sum of two values. InvalidArgument: `other` is of another class or form. Unimplemented: the
+  // class knows no sums.
+  virtual absl::StatusOr<RefPtr<VariantValue>> Add(const VariantValue& other,
+                                                   AddFunction add) const;
 };
 
 class Variant {

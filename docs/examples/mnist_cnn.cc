@@ -25,16 +25,13 @@ absl::Status Run(const std::string& folder, int epochs, int64_t steps) {
                          .Take(steps);
   tandem::FitOptions fit;
   fit.epochs = epochs;
-  fit.on_epoch = [](int epoch, const tandem::EpochResult& result) {
-    std::printf("epoch %d  loss %.4f  accuracy %.4f\n", epoch + 1, result.loss, result.accuracy);
-    return true;
-  };
+  fit.callbacks = {tandem::callback::Progress()};
   TANDEM_RETURN_IF_ERROR(trainer.Fit(train, fit).status());
   const auto test = tandem::data::Mnist(folder, {.split = tandem::data::MnistSplit::kTest,
                                                  .label_type = tandem::kInt32})
                         .Batch(500);
   TANDEM_ASSIGN_OR_RETURN(const tandem::EpochResult result, trainer.Evaluate(test));
-  std::printf("test accuracy %.4f\n", result.accuracy);
+  std::printf("test accuracy %.4f\n", result.Value("accuracy").value_or(0));
   return absl::OkStatus();
 }
 

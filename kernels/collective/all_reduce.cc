@@ -1,5 +1,6 @@
 // _TandemAllReduce: adds values over the replicas of a strategy. Made by strategies and passes
 // only; never part of an exported graph.
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,9 @@
 namespace tandem {
 namespace {
 
+// Strategies number their operations by multiples of this (strategies/builder.h).
+constexpr int64_t kInstances = 1024;
+
 absl::Status AllReduceShape(ShapeContext& c) {
   for (int i = 0; i < c.num_outputs(); ++i) TANDEM_RETURN_IF_ERROR(c.SetOutput(i, c.input(i)));
   return absl::OkStatus();
@@ -24,8 +28,7 @@ class AllReduceKernel final : public AsyncKernel {
  public:
   absl::Status Init(KernelInit& init) {
     request_.group = init.Attr<std::string>("group");
-    request_.group_size = static_cast<int>(init.Attr<int64_t>("group_size"));
-    request_.rank = static_cast<int>(init.Attr<int64_t>("rank"));
+    request_.member = static_cast<int>(init.Attr<int64_t>("member"));
     request_.instance = init.Attr<int64_t>("instance");
     request_.reduction =
         init.Attr<std::string>("reduction") == "mean" ? Reduction::kMean : Reduction::kSum;
@@ -40,7 +43,7 @@ class AllReduceKernel final : public AsyncKernel {
       return;
     }
     CollectiveRequest request = request_;
-    request.step = c.step().step_id;
+    request.step = c.step().collective_step;
     std::vector<Tensor> values;
     for (int i = 0; i < c.num_inputs(); ++i) values.push_back(c.TakeInput(i));
     collectives->AllReduce(
@@ -63,11 +66,26 @@ class AllReduceKernel final : public AsyncKernel {
 
 // y = sum over replicas of x: the gradient of the sum of all replicas' losses with respect to x is
 // the sum of all replicas' gradients with respect to y; the same holds for means. The instance of
-// the backward operation follows from that of the forward one, so that all members agree on it.
+// the backward operation follows from that of the forward one, so that all members agree on it:
+// each forward operation has kInstances of its own, and gradients take the next that is free (one
+// may be asked for several, of two losses or of a gradient).
 absl::Status AllReduceGradient(GradientContext& g) {
-  // Instances of strategies are even (strategies/builder.h).
   AttrMap attrs = g.node().attrs();
-  attrs["instance"] = g.Attr<int64_t>("instance") + 1;
+  const int64_t first = g.Attr<int64_t>("instance") / kInstances * kInstances;
+  int64_t next = first;
+  for (const Node* node : g.graph().nodes()) {
+    if (!node->Is("_TandemAllReduce") ||
+        *node->Attr<int64_t>("member") != g.Attr<int64_t>("member") ||
+        *node->Attr<std::string>("group") != g.Attr<std::string>("group")) {
+      continue;
+    }
+    const int64_t instance = *node->Attr<int64_t>("instance");
+    if (instance / kInstances * kInstances == first) next = std::max(next, instance + 1);
+  }
+  if (next >= first + kInstances) {
+    return errors::ResourceExhausted("the all-reduce has ", kInstances - 1, " gradients already");
+  }
+  attrs["instance"] = next;
   std::vector<Output> gradients;
   for (int i = 0; i < g.num_outputs(); ++i) gradients.push_back(g.OutputGradient(i));
   const std::vector<Output> reduced =
@@ -83,7 +101,7 @@ TANDEM_OP("_TandemAllReduce")
     .Inputs("values:T")
     .Outputs("reduced:T")
     .Attrs(
-        "T:list(type)>=1; group:string; group_size:int>=1; rank:int>=0; instance:int; "
+        "T:list(type)>=1; group:string; member:int>=0; instance:int; "
         "reduction:string{sum,mean}=\"sum\"")
     .Stateful()
     .Shape(AllReduceShape)

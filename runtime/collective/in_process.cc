@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "core/base/status.h"
 
 namespace tandem {
@@ -28,23 +29,79 @@ absl::Status CheckFit(const std::string& node, const std::vector<Tensor>& values
 
 }  // namespace
 
+void InProcessCollectives::DeclareGroup(const std::string& name, int size) {
+  std::vector<Key> former;
+  {
+    MutexLock lock(mu_);
+    CollectiveGroup& group = groups_[name];
+    group.size = size;
+    ++group.generation;
+    for (const auto& [key, operation] : pending_) {
+      if (std::get<0>(key) == name) former.push_back(key);
+    }
+  }
+  for (const Key& key : former) {
+    Abort(key, errors::Aborted("the members of group '", name, "' changed"));
+  }
+}
+
+absl::StatusOr<CollectiveGroup> InProcessCollectives::Group(const std::string& name) const {
+  MutexLock lock(mu_);
+  const auto found = groups_.find(name);
+  if (found != groups_.end()) return found->second;
+  return errors::NotFound(
+      "there is no group '", name, "' of replicas in this session; it has ",
+      groups_.empty() ? "none" : absl::StrJoin(groups_, ", ", [](std::string* out, const auto& g) {
+        out->append(g.first);
+      }));
+}
+
+absl::Status InProcessCollectives::JoinLocked(const CollectiveRequest& request,
+                                              Operation& operation, std::vector<Tensor>& values) {
+  if (operation.reduction != request.reduction) {
+    return errors::InvalidArgument("all-reduce '", request.node, "' of group '", request.group,
+                                   "' asks for another reduction than other members do");
+  }
+  Member& member = operation.members[static_cast<size_t>(request.member)];
+  if (member.arrived) {
+    return errors::InvalidArgument("all-reduce '", request.node, "': member ", request.member,
+                                   " of group '", request.group, "' came already, from '",
+                                   member.node, "'");
+  }
+  for (const Member& other : operation.members) {
+    if (other.arrived) {
+      TANDEM_RETURN_IF_ERROR(CheckFit(request.node, values, other.node, other.values));
+    }
+  }
+  member.arrived = true;
+  member.node = request.node;
+  member.values = std::move(values);
+  return absl::OkStatus();
+}
+
 void InProcessCollectives::AllReduce(const CollectiveRequest& request, std::vector<Tensor> values,
                                      CancellationManager* cancellation, Done done) {
-  if (request.group_size < 1 || request.rank < 0 || request.rank >= request.group_size) {
-    done(errors::InvalidArgument("all-reduce '", request.node, "': rank ", request.rank,
-                                 " in a group of ", request.group_size));
+  const absl::StatusOr<CollectiveGroup> group = Group(request.group);
+  if (!group.ok()) {
+    done(WithContext(group.status(), request.node));
     return;
   }
-  if (request.group_size == 1) {
+  if (request.member < 0 || request.member >= group->size) {
+    done(errors::InvalidArgument("all-reduce '", request.node, "': member ", request.member,
+                                 " of group '", request.group, "', which has ", group->size));
+    return;
+  }
+  if (group->size == 1) {
     done(std::move(values));
     return;
   }
-  const Key key(request.group, request.instance, request.step);
+  const Key key(request.group, group->generation, request.instance, request.step);
   // Registered before anybody can see this member: once the others do, they may end the step, and
   // the cancellation with it.
   const CancellationManager::Token token = cancellation->NewToken();
   if (!cancellation->Register(token,
                               [this, key, cancellation] { Abort(key, cancellation->status()); })) {
+    Abort(key, cancellation->status());
     done(cancellation->status());
     return;
   }
@@ -52,53 +109,39 @@ void InProcessCollectives::AllReduce(const CollectiveRequest& request, std::vect
   absl::Status status;
   {
     MutexLock lock(mu_);
-    std::shared_ptr<Operation>& entry = pending_[key];
-    if (entry == nullptr) {
-      entry = std::make_shared<Operation>();
-      entry->reduction = request.reduction;
-      entry->missing = request.group_size;
-      entry->members.resize(static_cast<size_t>(request.group_size));
-    }
-    if (static_cast<int>(entry->members.size()) != request.group_size ||
-        entry->reduction != request.reduction) {
-      status = errors::InvalidArgument("all-reduce '", request.node, "': group '", request.group,
-                                       "' has ", entry->members.size(), " members for others and ",
-                                       request.group_size, " here, or another reduction");
-    } else if (entry->members[static_cast<size_t>(request.rank)].arrived) {
-      status = errors::InvalidArgument("all-reduce '", request.node, "': rank ", request.rank,
-                                       " of group '", request.group, "' came already, from '",
-                                       entry->members[static_cast<size_t>(request.rank)].node, "'");
+    const auto aborted = aborted_.find(key);
+    if (aborted != aborted_.end()) {
+      status = aborted->second;
     } else {
-      for (const Member& other : entry->members) {
-        if (other.arrived && status.ok()) {
-          status = CheckFit(request.node, values, other.node, other.values);
-        }
+      std::shared_ptr<Operation>& entry = pending_[key];
+      if (entry == nullptr) {
+        entry = std::make_shared<Operation>();
+        entry->reduction = request.reduction;
+        entry->missing = group->size;
+        entry->members.resize(static_cast<size_t>(group->size));
       }
-      Member& member = entry->members[static_cast<size_t>(request.rank)];
-      member.arrived = true;
-      member.node = request.node;
-      member.values = std::move(values);
-      member.cancellation = cancellation;
-      member.token = token;
-      member.done = std::move(done);
-      // The callback may have run already, and found nobody.
-      if (status.ok() && cancellation->IsCancelled()) status = cancellation->status();
-      if (--entry->missing == 0 && status.ok()) {
-        operation = std::move(entry);
-        pending_.erase(key);
+      status = JoinLocked(request, *entry, values);
+      if (status.ok()) {
+        Member& member = entry->members[static_cast<size_t>(request.member)];
+        member.cancellation = cancellation;
+        member.token = token;
+        member.done = std::move(done);
+        // The callback may have run already, and found nobody.
+        if (cancellation->IsCancelled()) status = cancellation->status();
+        if (--entry->missing == 0 && status.ok()) {
+          operation = std::move(entry);
+          pending_.erase(key);
+        }
       }
     }
   }
+  if (!status.ok()) Abort(key, status);
   if (done) {  // Not taken: the member could not even join.
     cancellation->TryDeregister(token);
     done(status);
     return;
   }
-  if (!status.ok()) {
-    Abort(key, status);
-    return;
-  }
-  if (operation == nullptr) return;  // Others are missing.
+  if (operation == nullptr) return;  // Others are missing, or all were told.
 
   for (Member& member : operation->members) {
     // A callback that runs at this moment finds the operation gone; nothing to wait for.
@@ -124,9 +167,16 @@ void InProcessCollectives::AllReduce(const CollectiveRequest& request, std::vect
 }
 
 void InProcessCollectives::Abort(const Key& key, const absl::Status& status) {
+  constexpr size_t kRemembered = 1024;
   std::shared_ptr<Operation> operation;
   {
     MutexLock lock(mu_);
+    // Also when nobody has come yet: the others will.
+    if (aborted_.emplace(key, status).second) abort_order_.push_back(key);
+    if (abort_order_.size() > kRemembered) {
+      aborted_.erase(abort_order_.front());
+      abort_order_.pop_front();
+    }
     const auto found = pending_.find(key);
     if (found == pending_.end()) return;
     operation = std::move(found->second);

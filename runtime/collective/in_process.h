@@ -6,6 +6,7 @@
 #ifndef TANDEM_RUNTIME_COLLECTIVE_IN_PROCESS_H_
 #define TANDEM_RUNTIME_COLLECTIVE_IN_PROCESS_H_
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,11 +20,17 @@ namespace tandem {
 
 class InProcessCollectives final : public CollectiveRuntime {
  public:
+  // Makes a group of `size` members known, or changes it: operations of its former generation that
+  // have not ended are aborted.
+  void DeclareGroup(const std::string& name, int size);
+
+  absl::StatusOr<CollectiveGroup> Group(const std::string& name) const override;
   void AllReduce(const CollectiveRequest& request, std::vector<Tensor> values,
                  CancellationManager* cancellation, Done done) override;
 
  private:
-  using Key = std::tuple<std::string, int64_t, int64_t>;  // Group, instance, step.
+  using Key = std::tuple<std::string, int64_t, int64_t, int64_t>;  // Group, generation, instance,
+                                                                   // step.
   struct Member {
     bool arrived = false;
     std::string node;
@@ -41,8 +48,16 @@ class InProcessCollectives final : public CollectiveRuntime {
   // Ends the operation of `key`, if it is still there, with `status` at all members that arrived.
   void Abort(const Key& key, const absl::Status& status);
 
-  Mutex mu_;
+  absl::Status JoinLocked(const CollectiveRequest& request, Operation& operation,
+                          std::vector<Tensor>& values) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  mutable Mutex mu_;
+  std::map<std::string, CollectiveGroup> groups_ ABSL_GUARDED_BY(mu_);
   std::map<Key, std::shared_ptr<Operation>> pending_ ABSL_GUARDED_BY(mu_);
+  // What became of operations that were aborted lately, for members that come to them later; the
+  // oldest are forgotten (their steps are long over).
+  std::map<Key, absl::Status> aborted_ ABSL_GUARDED_BY(mu_);
+  std::deque<Key> abort_order_ ABSL_GUARDED_BY(mu_);
 };
 
 // Adds (or otherwise reduces) tensors of equal type and shape along the fixed tree over their

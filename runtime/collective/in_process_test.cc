@@ -9,14 +9,13 @@
 namespace tandem {
 namespace {
 
-CollectiveRequest Request(int rank, int size, int64_t instance = 1) {
+CollectiveRequest Request(int member, int64_t instance = 1) {
   CollectiveRequest request;
   request.group = "replicas";
-  request.group_size = size;
-  request.rank = rank;
+  request.member = member;
   request.instance = instance;
   request.step = 7;
-  request.node = absl::StrCat("member", rank);
+  request.node = absl::StrCat("member", member);
   return request;
 }
 
@@ -25,10 +24,11 @@ using Result = absl::StatusOr<std::vector<Tensor>>;
 TEST(InProcessCollectives, EveryMemberGetsTheSum) {
   for (int size = 1; size <= 9; ++size) {
     InProcessCollectives collectives;
+    collectives.DeclareGroup("replicas", size);
     CancellationManager cancellation;
     std::vector<std::optional<Result>> results(static_cast<size_t>(size));
     for (int rank = size - 1; rank >= 0; --rank) {
-      collectives.AllReduce(Request(rank, size),
+      collectives.AllReduce(Request(rank),
                             {Tensor::Vector<float>({1.f * rank, 2.f}), Tensor::Scalar<int64_t>(3)},
                             &cancellation, [&results, rank](Result result) {
                               results[static_cast<size_t>(rank)] = std::move(result);
@@ -58,11 +58,12 @@ TEST(InProcessCollectives, BitsDoNotDependOnTheOrderOfArrival) {
   std::vector<float> expected;
   for (int shift = 0; shift < 8; ++shift) {
     InProcessCollectives collectives;
+    collectives.DeclareGroup("replicas", 8);
     CancellationManager cancellation;
     std::vector<float> got;
     for (int i = 0; i < 8; ++i) {
       const int rank = (i + shift) % 8;
-      collectives.AllReduce(Request(rank, 8), {values[static_cast<size_t>(rank)]}, &cancellation,
+      collectives.AllReduce(Request(rank), {values[static_cast<size_t>(rank)]}, &cancellation,
                             [&got](Result result) {
                               ASSERT_TRUE(result.ok());
                               const auto elements = (*result)[0].Elements<float>();
@@ -90,11 +91,12 @@ TEST(InProcessCollectives, MeanMinMaxAndProduct) {
 
 TEST(InProcessCollectives, AMismatchIsReportedToAllWithBothShapes) {
   InProcessCollectives collectives;
+  collectives.DeclareGroup("replicas", 2);
   CancellationManager cancellation;
   std::vector<absl::Status> statuses;
   const auto note = [&](Result result) { statuses.push_back(result.status()); };
-  collectives.AllReduce(Request(0, 2), {Tensor::Vector<float>({1, 2})}, &cancellation, note);
-  collectives.AllReduce(Request(1, 2), {Tensor::Vector<float>({1, 2, 3})}, &cancellation, note);
+  collectives.AllReduce(Request(0), {Tensor::Vector<float>({1, 2})}, &cancellation, note);
+  collectives.AllReduce(Request(1), {Tensor::Vector<float>({1, 2, 3})}, &cancellation, note);
   ASSERT_EQ(statuses.size(), 2u);
   for (const absl::Status& status : statuses) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
@@ -105,15 +107,21 @@ TEST(InProcessCollectives, AMismatchIsReportedToAllWithBothShapes) {
 
 TEST(InProcessCollectives, CancellationEndsTheWaitWithItsReason) {
   InProcessCollectives collectives;
+  collectives.DeclareGroup("replicas", 2);
   CancellationManager cancellation;
   absl::Status status;
-  collectives.AllReduce(Request(0, 2), {Tensor::Scalar<float>(1)}, &cancellation,
+  collectives.AllReduce(Request(0), {Tensor::Scalar<float>(1)}, &cancellation,
                         [&](Result result) { status = result.status(); });
   EXPECT_TRUE(status.ok());
   cancellation.Cancel(absl::DeadlineExceededError("too late"));
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-  // Nothing of it is left: the same key can be used again.
+  // Who comes later does not wait for members that will never come.
   CancellationManager fresh;
+  absl::Status late;
+  collectives.AllReduce(Request(1), {Tensor::Scalar<float>(1)}, &fresh,
+                        [&](Result result) { late = result.status(); });
+  EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded);
+  // Other operations of the group go on.
   int sums = 0;
   for (int rank = 0; rank < 2; ++rank) {
     collectives.AllReduce(Request(rank, 2), {Tensor::Scalar<float>(1)}, &fresh,
@@ -122,15 +130,58 @@ TEST(InProcessCollectives, CancellationEndsTheWaitWithItsReason) {
   EXPECT_EQ(sums, 2);
 }
 
+TEST(InProcessCollectives, AMemberThatComesTwiceEndsTheOperationForAll) {
+  InProcessCollectives collectives;
+  collectives.DeclareGroup("replicas", 3);
+  CancellationManager cancellation;
+  std::vector<absl::Status> statuses;
+  const auto note = [&](Result result) { statuses.push_back(result.status()); };
+  for (const int member : {0, 1, 1, 2}) {
+    collectives.AllReduce(Request(member), {Tensor::Scalar<float>(1)}, &cancellation, note);
+  }
+  ASSERT_EQ(statuses.size(), 4u);
+  for (const absl::Status& status : statuses) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "member 1")) << status;
+  }
+}
+
+TEST(InProcessCollectives, AGroupThatChangesAbortsWhatItsFormerMembersWaitFor) {
+  InProcessCollectives collectives;
+  collectives.DeclareGroup("replicas", 2);
+  CancellationManager cancellation;
+  absl::Status status;
+  collectives.AllReduce(Request(0), {Tensor::Scalar<float>(1)}, &cancellation,
+                        [&](Result result) { status = result.status(); });
+  collectives.DeclareGroup("replicas", 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  const auto group = collectives.Group("replicas");
+  ASSERT_TRUE(group.ok());
+  EXPECT_EQ(group->size, 1);
+  EXPECT_EQ(group->generation, 2);
+}
+
+TEST(InProcessCollectives, AnUnknownGroupIsNamedWithThoseThatThereAre) {
+  InProcessCollectives collectives;
+  collectives.DeclareGroup("workers", 2);
+  CancellationManager cancellation;
+  absl::Status status;
+  collectives.AllReduce(Request(0), {Tensor::Scalar<float>(1)}, &cancellation,
+                        [&](Result result) { status = result.status(); });
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(absl::StrContains(status.message(), "workers")) << status;
+}
+
 TEST(InProcessCollectives, ManyOperationsFromManyThreads) {
   InProcessCollectives collectives;
+  collectives.DeclareGroup("replicas", 4);
   CancellationManager cancellation;
   std::atomic<int> right{0};
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 4; ++rank) {
     threads.emplace_back([&, rank] {
       for (int64_t i = 0; i < 200; ++i) {
-        collectives.AllReduce(Request(rank, 4, i), {Tensor::Scalar<float>(static_cast<float>(i))},
+        collectives.AllReduce(Request(rank, i), {Tensor::Scalar<float>(static_cast<float>(i))},
                               &cancellation, [&right, i](Result result) {
                                 if (result.ok() && (*result)[0].ScalarValue<float>() == 4.f * i) {
                                   ++right;

@@ -1,6 +1,6 @@
 // Device: where kernels run and where tensors lie.
 //
-// A device owns its allocator, its resources and, if it is not the host's CPU, an in-order queue.
+// A device owns its allocator and, if it is not the host's CPU, an in-order queue.
 // Two kinds matter to the executor:
 //
 //   host devices (CPU)       Their memory is the host's and kernels run on the thread that calls.
@@ -35,7 +35,8 @@ class Device {
 
   virtual ~Device() = default;
 
-  // What kernels see of the device.
+  // What kernels see of the device, but for the resources, which belong to sessions
+  // (session_devices.h).
   virtual const KernelDevice& kernel_device() const = 0;
   const std::string& name() const { return kernel_device().name; }
   const std::string& type() const { return kernel_device().type; }

@@ -33,7 +33,7 @@ FlatRun::FlatRun(const Plan& plan)
     pending_[i].store(node.pending, std::memory_order_relaxed);
     KernelContext::Params params;
     params.node_name = plan.names[i];
-    params.device = &node.device->kernel_device();
+    params.device = node.kernel_device;
     params.inputs = absl::MakeConstSpan(input_pointers_.data() + node.first_input,
                                         static_cast<size_t>(node.num_inputs));
     params.outputs = slots_.get() + node.first_slot;
@@ -46,12 +46,15 @@ FlatRun::FlatRun(const Plan& plan)
   }
 }
 
-void FlatRun::Start(StepEnvironment* environment, std::vector<Tensor> args, Done done) {
-  if (environment_ != environment) {
+void FlatRun::Start(StepEnvironment* environment, int call_depth, std::vector<Tensor> args,
+                    Done done) {
+  if (environment_ != environment || call_depth_ != call_depth) {
     environment_ = environment;
+    call_depth_ = call_depth;
     for (Invocation& invocation : invocations_) {
       KernelContext::Params params = invocation.context.params();
       params.step = environment;
+      params.call_depth = call_depth;
       invocation.context = KernelContext(params);
     }
   }
@@ -75,6 +78,10 @@ void FlatRun::Start(StepEnvironment* environment, std::vector<Tensor> args, Done
 }
 
 void FlatRun::Execute(const Task& task) {
+  if (task.node == Task::kEndOfRun) {
+    Finish();
+    return;
+  }
   const size_t i = static_cast<size_t>(task.node);
   const PlanNode& node = plan_.nodes[i];
   CancellationManager& cancellation = *environment_->cancellation;
@@ -191,7 +198,7 @@ void FlatRun::Submit(int32_t node) {
 }
 
 void FlatRun::Retire() {
-  if (outstanding_.fetch_sub(1, std::memory_order_acq_rel) == 1) Finish();
+  if (outstanding_.fetch_sub(1, std::memory_order_acq_rel) == 1) End();
 }
 
 void FlatRun::Finish() {

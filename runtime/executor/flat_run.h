@@ -17,7 +17,8 @@ class FlatRun final : public StepRun {
  public:
   explicit FlatRun(const Plan& plan);
 
-  void Start(StepEnvironment* environment, std::vector<Tensor> args, Done done) override;
+  void Start(StepEnvironment* environment, int call_depth, std::vector<Tensor> args,
+             Done done) override;
   void Execute(const Task& task) override;
   std::vector<std::string> Waiting() const override;
 
@@ -31,7 +32,7 @@ class FlatRun final : public StepRun {
   void Submit(int32_t node);
   // One task less is outstanding.
   void Retire();
-  void Finish();
+  void Finish() override;
 
   std::unique_ptr<Slot[]> slots_;
   std::unique_ptr<Slot[]> dereferenced_;

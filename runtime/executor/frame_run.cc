@@ -28,10 +28,14 @@ void Clear(Slot& slot) {
 }  // namespace
 
 FrameRun::FrameRun(const Plan& plan)
-    : StepRun(plan), layout_(*plan.frames), spare_iterations_(layout_.frames.size()) {}
+    : StepRun(plan), layout_(*plan.frames), spare_iterations_(layout_.frames.size()) {
+  dead_.state = Slot::State::kDead;
+}
 
-void FrameRun::Start(StepEnvironment* environment, std::vector<Tensor> args, Done done) {
+void FrameRun::Start(StepEnvironment* environment, int call_depth, std::vector<Tensor> args,
+                     Done done) {
   environment_ = environment;
+  call_depth_ = call_depth;
   done_ = std::move(done);
   DecideWhetherToMeasure();
   Ready ready;
@@ -73,21 +77,26 @@ void FrameRun::Start(StepEnvironment* environment, std::vector<Tensor> args, Don
     environment_->scheduler->Submit(
         task, plan_.costs[static_cast<size_t>(task.node)].load(std::memory_order_relaxed));
   }
-  if (outstanding_.fetch_sub(1, std::memory_order_acq_rel) == 1) Finish();
+  if (outstanding_.fetch_sub(1, std::memory_order_acq_rel) == 1) End();
 }
 
 void FrameRun::Execute(const Task& task) {
+  if (task.node == Task::kEndOfRun) {
+    Finish();
+    return;
+  }
   CancellationManager& cancellation = *environment_->cancellation;
   if (ABSL_PREDICT_FALSE(failed() || cancellation.IsCancelled())) {
     if (!failed()) Fail(-1, cancellation.status());
     EndTask(task, {});
     return;
   }
-  if (task.is_dead) {
+  const Role role = layout_.nodes[static_cast<size_t>(task.node)].role;
+  if (task.is_dead && role != Role::kSend) {
     PassDead(task);
     return;
   }
-  switch (layout_.nodes[static_cast<size_t>(task.node)].role) {
+  switch (role) {
     case Role::kMerge:
       PassMerge(task);
       return;
@@ -124,9 +133,11 @@ void FrameRun::RunKernel(const Task& task) {
     CompleteKernel(task, status);
     return;
   }
+  // A send may be dead by a control edge alone; its kernel looks at its input.
+  if (task.is_dead) invocation->pointers[0] = &dead_;
   KernelContext::Params params;
   params.node_name = plan_.names[i];
-  params.device = &node.device->kernel_device();
+  params.device = node.kernel_device;
   params.step = environment_;
   params.inputs = invocation->pointers;
   params.outputs = iteration.slots.get() + node.first_slot;
@@ -134,6 +145,7 @@ void FrameRun::RunKernel(const Task& task) {
                                             static_cast<size_t>(node.num_outputs));
   params.host_outputs = node.host_outputs;
   params.frame_iteration = iteration.number;
+  params.call_depth = call_depth_;
   invocation->context = KernelContext(params);
   FrameInvocation* const raw = invocation.release();  // Recycle takes it back.
   if (node.kind != PlanNode::Kind::kSync) {
@@ -191,7 +203,7 @@ void FrameRun::CompleteKernel(const Task& task, const absl::Status& status) {
     }
     // As in a flat run: inputs go before the successors look at what the node forwarded.
     ReleaseInputsLocked(task);
-    PropagateLocked(*task.iteration, task.node, /*node_is_dead=*/false, ready);
+    PropagateLocked(*task.iteration, task.node, task.is_dead, ready);
   }
   if (!error.ok()) Fail(task.node, error);
   EndTask(task, ready);
@@ -331,7 +343,7 @@ void FrameRun::EndTask(const Task& task, const Ready& newly_ready) {
         ready[i], plan_.costs[static_cast<size_t>(ready[i].node)].load(std::memory_order_relaxed));
     if (last) return;
   }
-  if (outstanding_.fetch_sub(1, std::memory_order_acq_rel) == 1) Finish();
+  if (outstanding_.fetch_sub(1, std::memory_order_acq_rel) == 1) End();
 }
 
 absl::Status FrameRun::TakeInputLocked(const Task& task, int i, FrameInstance::Value* value) {

@@ -61,7 +61,8 @@ class FrameRun final : public StepRun {
  public:
   explicit FrameRun(const Plan& plan);
 
-  void Start(StepEnvironment* environment, std::vector<Tensor> args, Done done) override;
+  void Start(StepEnvironment* environment, int call_depth, std::vector<Tensor> args,
+             Done done) override;
   void Execute(const Task& task) override;
   std::vector<std::string> Waiting() const override;
 
@@ -72,7 +73,8 @@ class FrameRun final : public StepRun {
   };
 
   void OnDone(Invocation& invocation, absl::Status status) override;
-  // Runs the kernel of a node that is alive and neither Merge, Enter, Exit nor NextIteration.
+  // Runs the kernel of a node that is alive, or a send, and neither Merge, Enter, Exit nor
+  // NextIteration.
   void RunKernel(const Task& task);
   void Recycle(FrameInvocation* invocation);
   void CompleteKernel(const Task& task, const absl::Status& status);
@@ -112,9 +114,10 @@ class FrameRun final : public StepRun {
   void RecycleLocked(std::unique_ptr<Iteration> iteration, int frame)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  void Finish();
+  void Finish() override;
 
   const FrameLayout& layout_;
+  Slot dead_;  // The input of sends that run dead.
 
   mutable Mutex mu_;
   FrameInstance root_ ABSL_GUARDED_BY(mu_);

@@ -111,11 +111,12 @@ class Compiler {
 
   absl::Status AddNode(const Node& node) {
     PlanNode planned;
-    planned.device = options_.devices->Find(node.device());
+    planned.device = options_.devices->devices().Find(node.device());
     if (planned.device == nullptr) {
       return errors::Internal("node '", node.name(), "' is placed on '", node.device(),
                               "', which is no device of this task");
     }
+    planned.kernel_device = &options_.devices->kernel_device(*planned.device);
     TANDEM_RETURN_IF_ERROR(AddKernel(node, planned));
     planned.num_outputs = node.num_outputs();
     planned.first_slot = first_slot_[static_cast<size_t>(node.id())];
@@ -157,7 +158,7 @@ class Compiler {
     }
     if (planned.kernel == nullptr) {
       TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
-                              MakeKernelFor(node, *planned.device, graph_->functions()));
+                              MakeKernelFor(node, *planned.kernel_device, graph_->functions()));
       planned.kernel = kernel.get();
       plan_->owned_kernels.push_back(std::move(kernel));
     }
@@ -329,17 +330,17 @@ class Compiler {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelFor(const Node& node, const Device& device,
+absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelFor(const Node& node, const KernelDevice& device,
                                                       const FunctionLibrary& functions) {
   absl::StatusOr<const KernelDef*> def =
-      OpRegistry::Global().FindKernel(node.op(), device.type(), node.attrs());
+      OpRegistry::Global().FindKernel(node.op(), device.type, node.attrs());
   if (!def.ok()) return WithNode(def.status(), node);
   std::vector<DataType> input_types;
   std::vector<DataType> output_types;
   for (int i = 0; i < node.num_inputs(); ++i) input_types.push_back(node.input_dtype(i));
   for (int i = 0; i < node.num_outputs(); ++i) output_types.push_back(node.output_info(i).dtype);
-  KernelInit init({node.name(), &node.op(), &node.attrs(), input_types, output_types,
-                   &device.kernel_device(), &functions});
+  KernelInit init(
+      {node.name(), &node.op(), &node.attrs(), input_types, output_types, &device, &functions});
   absl::StatusOr<std::unique_ptr<Kernel>> kernel = (*def)->factory(init);
   if (!kernel.ok()) return WithNode(kernel.status(), node);
   return kernel;

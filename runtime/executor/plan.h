@@ -29,7 +29,7 @@
 #include "core/graph/graph.h"
 #include "core/kernel/kernel.h"
 #include "core/tensor/tensor.h"
-#include "runtime/device/device.h"
+#include "runtime/device/session_devices.h"
 #include "runtime/executor/frame_layout.h"
 
 namespace tandem {
@@ -46,6 +46,7 @@ struct PlanNode {
   Kernel* kernel = nullptr;  // Null for copies. Owned by the plan, or by the session if stateful.
   AsyncKernel* async = nullptr;
   Device* device = nullptr;
+  const KernelDevice* kernel_device = nullptr;
   int32_t first_input = 0;  // Into Plan::inputs.
   int32_t num_inputs = 0;
   int32_t first_slot = 0;  // Its outputs are slots first_slot … first_slot + num_outputs - 1.
@@ -114,14 +115,15 @@ struct Plan {
 using SharedKernels = std::function<absl::StatusOr<Kernel*>(const Node& node)>;
 
 struct PlanOptions {
-  const DeviceSet* devices = nullptr;
+  SessionDevices* devices = nullptr;  // Outlives the plan.
   // Threads for inner loops of the whole process; 0: as many as there are run tokens.
   int inner_parallelism = 0;
   SharedKernels shared_kernels;
 };
 
-// Makes a kernel for a node that is placed. NotFound: there is none for the device and types.
-absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelFor(const Node& node, const Device& device,
+// Makes a kernel for a node that is placed on `device`, which outlives it. NotFound: there is none
+// for the device and types.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelFor(const Node& node, const KernelDevice& device,
                                                       const FunctionLibrary& functions);
 
 // REQUIRES: every node of `graph` has a device of `options.devices`.

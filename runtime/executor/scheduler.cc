@@ -1,5 +1,7 @@
 #include "runtime/executor/scheduler.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -13,25 +15,30 @@ namespace {
 // Below this a task is not worth another thread.
 constexpr int64_t kHandOverNanoseconds = 60'000;
 
-thread_local Worker* current_worker = nullptr;
+constexpr int64_t kNoDeadline = std::numeric_limits<int64_t>::max();
+
+// So that a time far away is no overflow of nanoseconds.
+constexpr absl::Duration kLongestStep = absl::Hours(24 * 365);
+
+thread_local TaskQueue* current_queue = nullptr;
 
 }  // namespace
 
-Worker::Worker(StepScheduler* scheduler) : scheduler_(scheduler), outer_(current_worker) {
+TaskQueue::TaskQueue(StepScheduler* scheduler) : scheduler_(scheduler), outer_(current_queue) {
   tasks_.reserve(64);
-  current_worker = this;
+  current_queue = this;
 }
 
-Worker::~Worker() { current_worker = outer_; }
+TaskQueue::~TaskQueue() { current_queue = outer_; }
 
-Worker* Worker::Current() { return current_worker; }
+TaskQueue* TaskQueue::Current() { return current_queue; }
 
 void StepScheduler::Submit(const Task& task, int64_t nanoseconds) {
-  Worker* const worker = Worker::Current();
-  const bool is_local = worker != nullptr && worker->scheduler_ == this;
+  TaskQueue* const queue = TaskQueue::Current();
+  const bool is_local = queue != nullptr && queue->scheduler_ == this;
   if (is_local &&
-      (nanoseconds < kHandOverNanoseconds || worker->empty() || !RunTokens::Process().HasFree())) {
-    worker->Push(task);
+      (nanoseconds < kHandOverNanoseconds || queue->empty() || !RunTokens::Process().HasFree())) {
+    queue->Push(task);
     return;
   }
   // Once the task can be seen the step may end on another thread.
@@ -61,9 +68,9 @@ void StepScheduler::WakeHelperLocked() {
 
 void StepScheduler::RunHelper() {
   const RefPtr<StepScheduler> self(this);
-  Worker worker(this);
+  TaskQueue queue(this);
   for (;;) {
-    Drain(worker, absl::InfiniteFuture());
+    Drain(queue, kNoDeadline);
     MutexLock lock(mu_);
     if (shared_.empty()) {
       --helpers_;
@@ -80,37 +87,47 @@ bool StepScheduler::TakeShared(Task* task) {
   return true;
 }
 
-bool StepScheduler::Drain(Worker& worker, absl::Time deadline) {
-  const bool has_deadline = deadline != absl::InfiniteFuture();
-  // Reading the clock before every task would cost as much as a small task does.
-  constexpr int kTasksPerLook = 64;
-  int tasks = 0;
+bool StepScheduler::Drain(TaskQueue& queue, int64_t deadline) {
+  // Reading the clock before every task would cost as much as a small task does, so that it is done
+  // when about so many nanoseconds have gone by, as far as the costs of the tasks are known.
+  constexpr int64_t kNanosecondsPerLook = 20'000;
+  constexpr int64_t kLeastCost = 300;
+  int64_t elapsed = 0;
   for (;;) {
-    while (!worker.empty()) {
-      if (has_deadline && ++tasks % kTasksPerLook == 0 && absl::Now() >= deadline) {
-        MutexLock lock(mu_);
-        while (!worker.empty()) shared_.push_back(worker.Pop());
-        return false;
+    while (!queue.empty()) {
+      if (deadline != kNoDeadline && elapsed >= kNanosecondsPerLook) {
+        elapsed = 0;
+        if (MonotonicNanoseconds() >= deadline) {
+          MutexLock lock(mu_);
+          while (!queue.empty()) shared_.push_back(queue.Pop());
+          return false;
+        }
       }
-      const Task task = worker.Pop();
+      const Task task = queue.Pop();
+      if (deadline != kNoDeadline) elapsed += std::max(kLeastCost, task.run->CostOf(task));
       task.run->Execute(task);
     }
     Task task;
     if (!TakeShared(&task)) return true;
-    worker.Push(task);
+    queue.Push(task);
   }
 }
 
 bool StepScheduler::DriveUntilFinished(absl::FunctionRef<void()> begin, absl::Time deadline) {
   ScopedRunToken token;
-  Worker worker(this);
+  TaskQueue queue(this);
   {
     MutexLock lock(mu_);
     has_driver_ = true;
   }
+  const int64_t steady_deadline =
+      deadline == absl::InfiniteFuture()
+          ? kNoDeadline
+          : MonotonicNanoseconds() +
+                absl::ToInt64Nanoseconds(std::min(deadline - absl::Now(), kLongestStep));
   begin();
   for (;;) {
-    const bool drained = Drain(worker, deadline);
+    const bool drained = Drain(queue, steady_deadline);
     MutexLock lock(mu_);
     if (!drained && !finished_) {
       has_driver_ = false;

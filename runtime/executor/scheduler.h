@@ -1,6 +1,6 @@
 // Who runs the ready nodes of a step, and where.
 //
-// A step is driven by threads that each own a Worker: a queue of ready tasks that only this thread
+// A step is driven by threads that each own a TaskQueue: ready tasks that only this thread
 // touches. The thread that called Session::Run is the first; it runs everything that becomes ready,
 // without a hand-over, and waits only when nothing is ready. When it has more expensive work at
 // hand than it can do at once and a core is idle, it puts some on the shared queue and wakes a
@@ -30,27 +30,28 @@ namespace tandem {
 class StepRun;
 struct Iteration;
 
-// A node that is ready to run, or to pass deadness on.
+// A node that is ready to run, or to pass deadness on; or the end of a run.
 struct Task {
+  static constexpr int32_t kEndOfRun = -1;
   StepRun* run = nullptr;
   Iteration* iteration = nullptr;  // Null in plans without frames.
-  int32_t node = 0;
-  int32_t merge_input = 0;  // For a Merge: which input came.
+  int32_t node = 0;                // Or kEndOfRun.
+  int32_t merge_input = 0;         // For a Merge: which input came.
   bool is_dead = false;
 };
 
 class StepScheduler;
 
 // The tasks that one thread has at hand, first in first out. Lives on that thread's stack.
-class Worker {
+class TaskQueue {
  public:
-  explicit Worker(StepScheduler* scheduler);
-  ~Worker();
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
+  explicit TaskQueue(StepScheduler* scheduler);
+  ~TaskQueue();
+  TaskQueue(const TaskQueue&) = delete;
+  TaskQueue& operator=(const TaskQueue&) = delete;
 
-  // The worker of the calling thread, or null.
-  static Worker* Current();
+  // The queue of the calling thread, or null.
+  static TaskQueue* Current();
 
   StepScheduler* scheduler() const { return scheduler_; }
   bool empty() const { return head_ == tasks_.size(); }
@@ -66,7 +67,7 @@ class Worker {
 
  private:
   StepScheduler* const scheduler_;
-  Worker* const outer_;  // A kernel may run a step of its own on this thread.
+  TaskQueue* const outer_;  // A kernel may run a step of its own on this thread.
   std::vector<Task> tasks_;
   size_t head_ = 0;
 
@@ -95,7 +96,7 @@ class StepScheduler : public RefCounted {
  private:
   // Runs tasks at hand, then shared ones, until there are none, or until `deadline`: then returns
   // false, and the tasks at hand are shared.
-  bool Drain(Worker& worker, absl::Time deadline);
+  bool Drain(TaskQueue& queue, int64_t deadline);
   bool TakeShared(Task* task);
   void WakeHelperLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RunHelper();

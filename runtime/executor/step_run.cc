@@ -42,6 +42,14 @@ void StepRun::Fail(int32_t node, const absl::Status& status) {
   cancellation.Cancel(error);
 }
 
+void StepRun::End() {
+  if (call_depth_ == 0 && environment_->is_driven) {
+    Finish();
+    return;
+  }
+  environment_->scheduler->Submit(Task{this, nullptr, Task::kEndOfRun});
+}
+
 absl::Status StepRun::TakeError() {
   MutexLock lock(mu_);
   failed_.store(false, std::memory_order_relaxed);

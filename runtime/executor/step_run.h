@@ -24,6 +24,9 @@ namespace tandem {
 struct StepEnvironment : StepContext {
   RefPtr<StepScheduler> scheduler;
   StepTracer* tracer = nullptr;  // Null when the step is not traced.
+  // Nobody drives the step and waits for its end. The end is then a task: it must not come on the
+  // stack of whoever cancels the step, since the step's cancellation goes with it.
+  bool is_driven = true;
 };
 
 class StepRun {
@@ -34,8 +37,10 @@ class StepRun {
 
   // Begins the run; `done` is called once with the results, after the last node has ended, outside
   // locks. The run may be deleted or started again from within `done`. `environment` lives until
-  // then. REQUIRES: as many args as the plan has, of the right types; no run is going on.
-  virtual void Start(StepEnvironment* environment, std::vector<Tensor> args, Done done) = 0;
+  // then. `call_depth`: how many calls of functions the run lies in; 0 for the step's own plan.
+  // REQUIRES: as many args as the plan has, of the right types; no run is going on.
+  virtual void Start(StepEnvironment* environment, int call_depth, std::vector<Tensor> args,
+                     Done done) = 0;
 
   // Runs one ready task; called by the scheduler's threads.
   virtual void Execute(const Task& task) = 0;
@@ -45,6 +50,12 @@ class StepRun {
   virtual std::vector<std::string> Waiting() const = 0;
 
   const Plan& plan() const { return plan_; }
+  // What the task took lately, in nanoseconds; 0 when that is not known.
+  int64_t CostOf(const Task& task) const {
+    return task.node < 0
+               ? 0
+               : plan_.costs[static_cast<size_t>(task.node)].load(std::memory_order_relaxed);
+  }
 
  protected:
   explicit StepRun(const Plan& plan) : plan_(plan) {}
@@ -78,8 +89,16 @@ class StepRun {
   void Measure(const Invocation& invocation);
   std::string Describe(const Invocation& invocation) const;
 
+  // Called once nothing is outstanding any more. The end of a called function is a task of its own:
+  // what its caller does next does not run on top of what the function did last, so that calls,
+  // however deep and many, take no room on the stack.
+  void End();
+  // Hands the results, or the error, to `done_`.
+  virtual void Finish() = 0;
+
   const Plan& plan_;
   StepEnvironment* environment_ = nullptr;
+  int call_depth_ = 0;
   Done done_;
   // Whether this run looks at the clock around each node. Doing so every time would cost as much as
   // a small kernel; costs settle within a few runs and are then looked at now and again.

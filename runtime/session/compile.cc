@@ -8,18 +8,20 @@
 
 namespace tandem {
 
-absl::StatusOr<Kernel*> SharedKernelCache::Get(const Node& node, const DeviceSet& devices,
+absl::StatusOr<Kernel*> SharedKernelCache::Get(const Node& node, const SessionDevices& devices,
                                                const FunctionLibrary& functions) {
-  const Device* device = devices.Find(node.device());
+  const Device* device = devices.devices().Find(node.device());
   if (device == nullptr) {
     return errors::Internal("node '", node.name(), "' is placed on '", node.device(),
                             "', which is no device of this session");
   }
-  const std::string key = absl::StrCat(node.name(), "@", node.device());
+  // With the op: a pass may put a node of another op in the place of one, under its name.
+  const std::string key = absl::StrCat(node.type(), " ", node.name(), "@", node.device());
   MutexLock lock(mu_);
   std::unique_ptr<Kernel>& kernel = kernels_[key];
   if (kernel == nullptr) {
-    absl::StatusOr<std::unique_ptr<Kernel>> made = MakeKernelFor(node, *device, functions);
+    absl::StatusOr<std::unique_ptr<Kernel>> made =
+        MakeKernelFor(node, devices.kernel_device(*device), functions);
     if (!made.ok()) {
       kernels_.erase(key);
       return made.status();
@@ -39,11 +41,12 @@ absl::StatusOr<std::unique_ptr<Plan>> CompileGraph(Graph graph, const CompileOpt
     }
   }
   PlaceOptions place;
-  for (const auto& device : options.devices->devices()) place.devices.push_back(device->name());
+  for (const auto& device : options.devices->devices().devices())
+    place.devices.push_back(device->name());
   place.default_device = options.default_device;
   place.soft = options.soft_placement;
   TANDEM_RETURN_IF_ERROR(Place(place, graph));
-  KernelEvaluator evaluator(*options.devices, options.inner_parallelism);
+  KernelEvaluator evaluator(options.devices->devices(), options.inner_parallelism);
   OptimizeOptions optimize = options.optimize;
   if (optimize.evaluator == nullptr) optimize.evaluator = &evaluator;
   TANDEM_RETURN_IF_ERROR(Optimize(optimize, graph));

@@ -11,7 +11,7 @@
 #include "core/graph/graph.h"
 #include "core/passes/optimize.h"
 #include "core/passes/place.h"
-#include "runtime/device/device.h"
+#include "runtime/device/session_devices.h"
 #include "runtime/executor/plan.h"
 
 namespace tandem {
@@ -20,7 +20,7 @@ namespace tandem {
 class SharedKernelCache {
  public:
   // The kernel of the node, made the first time. Pointers stay valid as long as the cache.
-  absl::StatusOr<Kernel*> Get(const Node& node, const DeviceSet& devices,
+  absl::StatusOr<Kernel*> Get(const Node& node, const SessionDevices& devices,
                               const FunctionLibrary& functions);
 
  private:
@@ -30,7 +30,7 @@ class SharedKernelCache {
 };
 
 struct CompileOptions {
-  std::shared_ptr<DeviceSet> devices;
+  std::shared_ptr<SessionDevices> devices;
   bool soft_placement = false;
   std::string default_device;
   int inner_parallelism = 0;

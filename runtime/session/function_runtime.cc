@@ -9,6 +9,13 @@
 
 namespace tandem {
 
+namespace {
+
+// Each call that waits for another one holds its values. Recursion that ends is nowhere near.
+constexpr int kMaxCallDepth = 10'000;
+
+}  // namespace
+
 // A compiled function and its idle run states.
 class FunctionRuntime::Compiled final : public FunctionHandle,
                                         public std::enable_shared_from_this<Compiled> {
@@ -31,7 +38,7 @@ class FunctionRuntime::Compiled final : public FunctionHandle,
     return absl::OkStatus();
   }
 
-  void Run(StepEnvironment* environment, std::vector<Tensor> args, Done done) {
+  void Run(StepEnvironment* environment, int call_depth, std::vector<Tensor> args, Done done) {
     std::unique_ptr<StepRun> run;
     {
       MutexLock lock(mu_);
@@ -42,7 +49,7 @@ class FunctionRuntime::Compiled final : public FunctionHandle,
     }
     if (run == nullptr) run = NewStepRun(*plan_);
     StepRun* const raw = run.release();  // Owned by the closure below until it is called.
-    raw->Start(environment, std::move(args),
+    raw->Start(environment, call_depth, std::move(args),
                [self = shared_from_this(), raw,
                 done = std::move(done)](absl::StatusOr<std::vector<Tensor>> results) mutable {
                  {
@@ -52,6 +59,8 @@ class FunctionRuntime::Compiled final : public FunctionHandle,
                  done(std::move(results));
                });
   }
+
+  const std::string& name() const { return name_; }
 
  private:
   const std::string name_;
@@ -92,7 +101,7 @@ absl::StatusOr<std::shared_ptr<FunctionRuntime::Compiled>> FunctionRuntime::Comp
     arg_types.push_back(arg->output_info(0).dtype);
   }
   for (Node* ret : body->rets) {
-    ret->set_requested_device(host_results ? options_.devices->host().name() : device);
+    ret->set_requested_device(host_results ? options_.devices->devices().host().name() : device);
     roots.push_back(ret);
   }
   for (Node* node : body->graph.nodes()) {
@@ -118,7 +127,15 @@ void FunctionRuntime::Run(const std::shared_ptr<FunctionHandle>& handle, const K
     done(status);
     return;
   }
-  compiled.Run(static_cast<StepEnvironment*>(&c.step()), std::move(args), std::move(done));
+  const int call_depth = c.params().call_depth + 1;
+  if (call_depth > kMaxCallDepth) {
+    done(errors::ResourceExhausted("'", c.node_name(), "' calls function '", compiled.name(),
+                                   "' within ", kMaxCallDepth,
+                                   " calls already; does its recursion end?"));
+    return;
+  }
+  compiled.Run(static_cast<StepEnvironment*>(&c.step()), call_depth, std::move(args),
+               std::move(done));
 }
 
 }  // namespace tandem

@@ -42,6 +42,9 @@ struct StepState {
   StepEnvironment environment;
   ResourceManager step_resources;
   std::optional<CancellationManager> cancellation;
+  // The caller's, in which the step is registered; or null.
+  CancellationManager* outer_cancellation = nullptr;
+  CancellationManager::Token token = 0;
   StepTracer tracer;
   std::unique_ptr<StepRun> run;
 };
@@ -110,7 +113,11 @@ class LocalSession final : public Session {
   LocalSession(Graph graph, SessionOptions options)
       : options_(std::move(options)),
         functions_(graph.shared_functions(), BaseCompileOptions()),
-        graph_(std::move(graph)) {}
+        graph_(std::move(graph)) {
+    for (const auto& [name, size] : options_.collective_groups) {
+      collectives_.DeclareGroup(name, size);
+    }
+  }
 
   absl::StatusOr<std::vector<Tensor>> Run(const RunOptions& options, const Feeds& feeds,
                                           const std::vector<std::string>& fetches,
@@ -138,6 +145,9 @@ class LocalSession final : public Session {
                                               RunMetadata* metadata) override {
         return session_->RunCompiled(*compiled_, options, std::move(feeds), metadata);
       }
+      void Start(std::vector<Tensor> feeds, const RunOptions& options, Done done) override {
+        session_->StartCompiled(*compiled_, options, std::move(feeds), std::move(done));
+      }
 
      private:
       LocalSession* const session_;
@@ -154,7 +164,10 @@ class LocalSession final : public Session {
     return absl::OkStatus();
   }
 
-  DeviceSet& devices() override { return *options_.devices; }
+  DeviceSet& devices() override { return options_.session_devices->devices(); }
+  const std::shared_ptr<SessionDevices>& session_devices() const override {
+    return options_.session_devices;
+  }
 
   void Close() override { all_runs_.Cancel(errors::Cancelled("the session was closed")); }
 
@@ -162,31 +175,14 @@ class LocalSession final : public Session {
                                                   const RunOptions& options,
                                                   std::vector<Tensor> feeds,
                                                   RunMetadata* metadata) {
-    TANDEM_RETURN_IF_ERROR(compiled.CheckFeeds(feeds));
-    if (all_runs_.IsCancelled()) return all_runs_.status();
-    std::unique_ptr<StepState> state = compiled.Take();
-    StepEnvironment& environment = state->environment;
-    environment.step_id = NextStepId();
-    environment.functions = &functions_;
-    environment.collectives = &collectives_;
-    environment.tracer = options.trace ? &state->tracer : nullptr;
-    state->cancellation.emplace(&all_runs_);
-    environment.cancellation = &*state->cancellation;
-    CancellationManager::Token token = 0;
-    if (options.cancellation != nullptr) {
-      token = options.cancellation->NewToken();
-      const bool registered = options.cancellation->Register(
-          token, [&] { state->cancellation->Cancel(options.cancellation->status()); });
-      if (!registered) state->cancellation->Cancel(options.cancellation->status());
-    }
-
+    TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<StepState> state, Prepare(compiled, options, feeds));
     absl::StatusOr<std::vector<Tensor>> results(std::vector<Tensor>{});
-    StepScheduler* const scheduler = environment.scheduler.get();
+    StepScheduler* const scheduler = state->environment.scheduler.get();
     const absl::Time deadline = options.timeout == absl::InfiniteDuration()
                                     ? absl::InfiniteFuture()
                                     : absl::Now() + options.timeout;
     const auto begin = [&] {
-      state->run->Start(&environment, std::move(feeds),
+      state->run->Start(&state->environment, /*call_depth=*/0, std::move(feeds),
                         [&results, scheduler](absl::StatusOr<std::vector<Tensor>> values) {
                           results = std::move(values);
                           scheduler->Finish();
@@ -194,32 +190,90 @@ class LocalSession final : public Session {
     };
     if (!scheduler->DriveUntilFinished(begin, deadline)) {
       state->cancellation->Cancel(errors::DeadlineExceeded(
-          "step ", environment.step_id, " was not done after ",
+          "step ", state->environment.step_id, " was not done after ",
           absl::FormatDuration(options.timeout), WaitingNodes(*state->run)));
       scheduler->DriveUntilFinished([] {}, absl::InfiniteFuture());
     }
-    if (options.cancellation != nullptr) options.cancellation->Deregister(token);
     if (options.trace) {
       std::vector<StepTracer::Event> events = state->tracer.Take();
       if (metadata != nullptr) metadata->events = std::move(events);
     }
-    environment.cancellation = nullptr;
-    state->cancellation.reset();
-    state->step_resources.ClearAll();
-    scheduler->Reset();
+    CleanUp(*state);
     compiled.Put(std::move(state));
     return results;
+  }
+
+  void StartCompiled(CompiledSignature& compiled, const RunOptions& options,
+                     std::vector<Tensor> feeds, Callable::Done done) {
+    if (options.trace || options.timeout != absl::InfiniteDuration()) {
+      done(errors::InvalidArgument(
+          "a run that is started without waiting has no deadline and no trace of its own"));
+      return;
+    }
+    absl::StatusOr<std::unique_ptr<StepState>> prepared = Prepare(compiled, options, feeds);
+    if (!prepared.ok()) {
+      done(prepared.status());
+      return;
+    }
+    StepState* const state = prepared->release();  // Owned by the closure below.
+    state->environment.is_driven = false;
+    state->run->Start(&state->environment, /*call_depth=*/0, std::move(feeds),
+                      [this, &compiled, state,
+                       done = std::move(done)](absl::StatusOr<std::vector<Tensor>> values) mutable {
+                        // Others of the step's threads may still look for work in it; they find
+                        // none.
+                        CleanUp(*state);
+                        compiled.Put(std::unique_ptr<StepState>(state));
+                        done(std::move(values));
+                      });
   }
 
  private:
   CompileOptions BaseCompileOptions() const {
     CompileOptions compile;
-    compile.devices = options_.devices;
+    compile.devices = options_.session_devices;
     compile.soft_placement = options_.soft_placement;
     compile.default_device = options_.default_device;
     compile.inner_parallelism = options_.inner_parallelism;
     compile.optimize = options_.optimize;
     return compile;
+  }
+
+  // A state for a run of the signature, which is registered with whoever may cancel it.
+  absl::StatusOr<std::unique_ptr<StepState>> Prepare(CompiledSignature& compiled,
+                                                     const RunOptions& options,
+                                                     const std::vector<Tensor>& feeds) {
+    TANDEM_RETURN_IF_ERROR(compiled.CheckFeeds(feeds));
+    if (all_runs_.IsCancelled()) return all_runs_.status();
+    std::unique_ptr<StepState> state = compiled.Take();
+    StepEnvironment& environment = state->environment;
+    environment.step_id = NextStepId();
+    environment.collective_step =
+        options.collective_step < 0 ? environment.step_id : options.collective_step;
+    environment.functions = &functions_;
+    environment.collectives = &collectives_;
+    environment.rendezvous = options.rendezvous;
+    environment.tracer = options.trace ? &state->tracer : nullptr;
+    environment.is_driven = true;
+    state->cancellation.emplace(&all_runs_);
+    environment.cancellation = &*state->cancellation;
+    state->outer_cancellation = options.cancellation;
+    if (options.cancellation != nullptr) {
+      state->token = options.cancellation->NewToken();
+      StepState* const raw = state.get();
+      const bool registered = options.cancellation->Register(
+          state->token, [raw] { raw->cancellation->Cancel(raw->outer_cancellation->status()); });
+      if (!registered) state->cancellation->Cancel(options.cancellation->status());
+    }
+    return state;
+  }
+
+  static void CleanUp(StepState& state) {
+    if (state.outer_cancellation != nullptr) state.outer_cancellation->Deregister(state.token);
+    state.environment.cancellation = nullptr;
+    state.cancellation.reset();
+    state.step_resources.ClearAll();
+    state.environment.scheduler->Reset();
   }
 
   static std::string WaitingNodes(const StepRun& run) {
@@ -258,7 +312,8 @@ class LocalSession final : public Session {
                                 ? output->shape()
                                 : PartialShape::Unknown());
     }
-    TANDEM_RETURN_IF_ERROR(PruneToSignature(signature, options_.devices->host().name(), *graph));
+    TANDEM_RETURN_IF_ERROR(
+        PruneToSignature(signature, options_.session_devices->devices().host().name(), *graph));
     CompileOptions compile = BaseCompileOptions();
     compile.shared_kernels = &shared_kernels_;
     TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, CompileGraph(*std::move(graph), compile));
@@ -284,8 +339,11 @@ class LocalSession final : public Session {
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph,
                                                          SessionOptions options) {
   TANDEM_RETURN_IF_ERROR(SwitchPassesFromEnvironment(&options.optimize));
-  if (options.devices == nullptr) {
-    TANDEM_ASSIGN_OR_RETURN(options.devices, DeviceSet::FromEnvironment());
+  if (options.session_devices == nullptr) {
+    if (options.devices == nullptr) {
+      TANDEM_ASSIGN_OR_RETURN(options.devices, DeviceSet::FromEnvironment());
+    }
+    options.session_devices = std::make_shared<SessionDevices>(options.devices);
   }
   return std::make_unique<LocalSession>(graph.Clone(), std::move(options));
 }

@@ -22,23 +22,29 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/graph/graph.h"
 #include "core/kernel/cancellation.h"
+#include "core/kernel/rendezvous.h"
 #include "core/passes/optimize.h"
 #include "core/passes/prune.h"
 #include "core/tensor/tensor.h"
-#include "runtime/device/device.h"
+#include "runtime/device/session_devices.h"
 #include "runtime/executor/trace.h"
 
 namespace tandem {
 
 struct SessionOptions {
-  // Null: as the environment says (DeviceSet::FromEnvironment). May be shared with other sessions,
-  // which then share variables too.
+  // Null: as the environment says (DeviceSet::FromEnvironment). May be shared with other sessions.
   std::shared_ptr<DeviceSet> devices;
+  // Given by another session (session_devices()), its variables and queues are this one's too.
+  // Null: the session has its own. `devices` is then not looked at.
+  std::shared_ptr<SessionDevices> session_devices;
+  // Groups of replicas in this process that reduce values with each other: name and members.
+  std::vector<std::pair<std::string, int>> collective_groups;
   // See PlaceOptions.
   bool soft_placement = false;
   std::string default_device;
@@ -54,8 +60,14 @@ struct RunOptions {
   // The run ends with DeadlineExceeded, naming the nodes that wait, when it takes longer.
   absl::Duration timeout = absl::InfiniteDuration();
   bool trace = false;  // Fills RunMetadata::events.
+  // The number by which collectives of this run find those of the same step in other processes.
+  // Negative: no other process takes part.
+  int64_t collective_step = -1;
   // Cancelling it ends the run with its reason. May be null; outlives the run.
   CancellationManager* cancellation = nullptr;
+  // Where the _Send and _Recv nodes of a step of several tasks meet; outlives the run. Null: the
+  // graph has none.
+  Rendezvous* rendezvous = nullptr;
 };
 
 struct RunMetadata {
@@ -70,11 +82,18 @@ class Session {
   // it must not outlive.
   class Callable {
    public:
+    using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
+
     virtual ~Callable() = default;
     // `feeds` in the order of the signature. Results in the order of its fetches.
     virtual absl::StatusOr<std::vector<Tensor>> Run(std::vector<Tensor> feeds,
                                                     const RunOptions& options = {},
                                                     RunMetadata* metadata = nullptr) = 0;
+    // As Run, but returns at once: threads of the process run the step. `done` is called once, on
+    // one of them, also when the arguments do not fit. The deadline is looked at by nobody:
+    // InvalidArgument when `options` has one, or asks for a trace. The session may not be destroyed
+    // before `done` has returned.
+    virtual void Start(std::vector<Tensor> feeds, const RunOptions& options, Done done) = 0;
   };
 
   virtual ~Session() = default;
@@ -106,6 +125,7 @@ class Session {
   virtual absl::Status Extend(const std::function<absl::Status(Graph& graph)>& extend) = 0;
 
   virtual DeviceSet& devices() = 0;
+  virtual const std::shared_ptr<SessionDevices>& session_devices() const = 0;
 
   // Cancels the runs that go on and refuses new ones with Cancelled.
   virtual void Close() = 0;

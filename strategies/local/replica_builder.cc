@@ -1,4 +1,4 @@
-#include "strategies/mirrored/mirrored.h"
+#include "strategies/local/replica_builder.h"
 
 #include <map>
 #include <utility>
@@ -8,25 +8,28 @@
 namespace tandem {
 namespace {
 
-constexpr char kGroup[] = "replicas";
+// Operations are numbered by multiples of it; their gradients take the numbers in between
+// (kernels/collective/all_reduce.cc).
+constexpr int64_t kInstances = 1024;
 
-class MirroredBuilder final : public StrategyBuilder {
+class ReplicaBuilder final : public StrategyBuilder {
  public:
-  explicit MirroredBuilder(MirroredOptions options)
+  explicit ReplicaBuilder(ReplicaBuilderOptions options)
       : options_(std::move(options)), root_(Scope::NewRoot()) {
-    next_instance_.assign(static_cast<size_t>(num_replicas()), 0);
     initialize_ = host_scope().WithOpName("initialize_variables").AddNode("NoOp", {});
   }
 
   Scope host_scope() const override { return root_.WithDevice("/device:CPU:0"); }
   int num_replicas() const override {
-    return options_.virtual_replicas > 0 ? options_.virtual_replicas : num_copies();
+    return options_.virtual_replicas > 0 ? options_.virtual_replicas : num_devices();
   }
-  int num_copies() const override { return static_cast<int>(options_.devices.size()); }
-  // Replica i of V belongs to device floor(i·N/V): each device has a contiguous range.
-  int copy_of(int replica) const override { return replica * num_copies() / num_replicas(); }
+  int num_copies() const override { return options_.central_device.empty() ? num_devices() : 1; }
+  int copy_of(int replica) const override {
+    return options_.central_device.empty() ? device_of(replica) : 0;
+  }
   std::string device_of_copy(int copy) const override {
-    return options_.devices[static_cast<size_t>(copy)];
+    return options_.central_device.empty() ? options_.devices[static_cast<size_t>(copy)]
+                                           : options_.central_device;
   }
   std::string initializer() const override { return initialize_->name(); }
 
@@ -49,7 +52,7 @@ class MirroredBuilder final : public StrategyBuilder {
     const Output initial = spec.initializer(initial_scope);
     TANDEM_RETURN_IF_ERROR(initial_scope.status());
     for (int copy = 0; copy < copies; ++copy) {
-      const std::string device = device_of_copy(mirrored ? copy : copy_of(copy));
+      const std::string device = mirrored ? device_of_copy(copy) : device_of_replica(copy);
       // A copy's number never shows in the variable's name, only in the node's. Copies of one
       // variable on one device (one a virtual replica) need names of their own.
       const std::string suffix = copy == 0 ? "" : absl::StrCat("/copy_", copy);
@@ -75,17 +78,66 @@ class MirroredBuilder final : public StrategyBuilder {
     return list;
   }
 
-  absl::StatusOr<Output> ReduceToHost(ReduceOp op, const PerReplica& values) override {
+  absl::Status BeginStep(absl::string_view name, Output step) override {
+    if (!step_name_.empty()) {
+      return errors::FailedPrecondition("step '", step_name_, "' of the graph has not ended; '",
+                                        name, "' cannot begin in it");
+    }
+    step_name_ = std::string(name);
+    step_ = step;
+    next_call_.assign(static_cast<size_t>(num_replicas()), 0);
+    calls_.clear();
+    reads_.clear();
+    assigned_.clear();
+    ended_.clear();
+    barriers_.clear();
+    for (int copy = 0; copy < num_copies(); ++copy) {
+      barriers_.push_back(root_.WithDevice(device_of_copy(copy))
+                              .WithOpName(absl::StrCat(name, "/arrived_", copy))
+                              .AddNode("NoOp", {}));
+    }
+    return root_.status();
+  }
+
+  absl::StatusOr<Node*> EndStep() override {
+    if (step_name_.empty()) {
+      return errors::FailedPrecondition("no step of the graph has begun");
+    }
+    TANDEM_RETURN_IF_ERROR(ApplyAssignments());
+    Node* const done = host_scope()
+                           .WithControlDependencies(ended_)
+                           .WithOpName(absl::StrCat(step_name_, "/done"))
+                           .AddNode("NoOp", {});
+    step_name_.clear();
+    step_ = Output();
+    TANDEM_RETURN_IF_ERROR(root_.status());
+    return done;
+  }
+
+  absl::StatusOr<Output> ReduceToHost(Reduction reduction, const PerReplica& values) override {
+    if (reduction != Reduction::kSum && reduction != Reduction::kMean) {
+      return errors::Unimplemented("reductions to the host are sums and means");
+    }
     const Scope scope = host_scope().SubScope("reduce");
     // The same tree as in collectives: the bits of a metric do not depend on the devices either.
     Output sum = Tree(scope, values, 0, values.size());
-    if (op == ReduceOp::kMean && values.size() > 1) {
+    if (reduction == Reduction::kMean && values.size() > 1) {
       const Output count = scope.Call("Cast", {scope.Constant(static_cast<int>(values.size()))},
                                       {{"DstT", values[0].dtype()}});
       sum = scope.Call("RealDiv", {sum, count});
     }
     TANDEM_RETURN_IF_ERROR(scope.status());
     return sum;
+  }
+
+  absl::StatusOr<Output> GatherToHost(const PerReplica& values, int axis) override {
+    if (values.size() == 1) return values[0];
+    const Scope scope = host_scope().SubScope("gather");
+    InputList inputs(values.begin(), values.end());
+    inputs.emplace_back(scope.Constant(axis));
+    const Output joined = scope.Call("ConcatV2", inputs);
+    TANDEM_RETURN_IF_ERROR(scope.status());
+    return joined;
   }
 
   absl::StatusOr<std::vector<std::vector<Gradient>>> ReduceGradients(
@@ -98,7 +150,10 @@ class MirroredBuilder final : public StrategyBuilder {
       const PerReplicaGradient& gradient = gradients[i];
       if (!gradient[0].exists()) continue;
       if (num_replicas() == 1) {
+        // Nothing to reduce, but updates wait for all gradients all the same: an error on the way
+        // to the last of them must not leave some variables changed.
         reduced[i][0] = gradient[0];
+        Arrived({gradient[0].values.node});
         continue;
       }
       if (gradient[0].is_sparse()) {
@@ -118,21 +173,20 @@ class MirroredBuilder final : public StrategyBuilder {
     }
     Flush(gradients, bucket, reduced);
     TANDEM_RETURN_IF_ERROR(root_.status());
-    MakeBarriers(reduced);
-    TANDEM_RETURN_IF_ERROR(root_.status());
     return reduced;
   }
 
-  absl::Status Update(const StrategyVariable& variable,
-                      absl::FunctionRef<absl::Status(const Scope& scope, Output handle, int copy)>
-                          update) override {
+  Scope CopyScope(int copy) override { return root_.WithDevice(device_of_copy(copy)); }
+
+  absl::Status Update(
+      const StrategyVariable& variable,
+      absl::FunctionRef<absl::StatusOr<Node*>(const Scope& scope, Output handle, int copy)> update)
+      override {
     for (int copy = 0; copy < variable.num_copies(); ++copy) {
-      Scope scope = root_.WithDevice(device_of_copy(copy)).SubScope("update");
-      if (!barriers_.empty()) {
-        scope = scope.WithControlDependencies({barriers_[static_cast<size_t>(copy)]});
-      }
-      TANDEM_RETURN_IF_ERROR(update(scope, variable.handle(copy), copy));
+      const Scope scope = UpdateScope(copy).SubScope("update");
+      TANDEM_ASSIGN_OR_RETURN(Node * ended, update(scope, variable.handle(copy), copy));
       TANDEM_RETURN_IF_ERROR(scope.status());
+      if (ended != nullptr) ended_.push_back(ended);
     }
     return absl::OkStatus();
   }
@@ -141,8 +195,10 @@ class MirroredBuilder final : public StrategyBuilder {
   Scope ReplicaScope(int replica) override {
     const Scope scope =
         num_replicas() == 1 ? root_ : root_.SubScope(absl::StrCat("replica_", replica));
-    return scope.WithDevice(device_of_copy(copy_of(replica)));
+    return scope.WithDevice(device_of_replica(replica));
   }
+
+  Output CurrentStep() const override { return step_; }
 
   Output ReadVariable(int replica, const StrategyVariable& variable, const Scope& scope) override {
     Output& read = reads_[{variable.name(), replica}];
@@ -151,20 +207,125 @@ class MirroredBuilder final : public StrategyBuilder {
           variable.spec().synchronization == Synchronization::kOnRead ? replica : copy_of(replica);
       read = scope.WithoutControlDependencies().Call("ReadVariableOp", {variable.handle(copy)},
                                                      {{"dtype", variable.spec().dtype}});
+      // A step reads before it writes, whatever depends on what.
+      if (read.valid() && !step_name_.empty()) Arrived({read.node}, copy_of(replica));
     }
     return read;
   }
 
-  std::vector<Output> AllReduce(int replica, ReduceOp op, const std::vector<Output>& values,
+  absl::Status AssignVariable(int replica, const StrategyVariable& variable,
+                              Output value) override {
+    if (step_name_.empty()) {
+      return errors::FailedPrecondition(
+          "variable '", variable.name(),
+          "' is assigned outside a step (StrategyBuilder::BeginStep)");
+    }
+    for (Assignment& assignment : assigned_) {
+      if (assignment.variable != &variable) continue;
+      if (static_cast<int>(assignment.values.size()) != replica) {
+        return errors::InvalidArgument(
+            "variable '", variable.name(), "' is assigned twice by replica ",
+            assignment.values.size() - 1, " in one step, or not by all replicas");
+      }
+      assignment.values.push_back(value);
+      return absl::OkStatus();
+    }
+    if (replica != 0) {
+      return errors::InvalidArgument("variable '", variable.name(), "' is assigned by replica ",
+                                     replica, " and not by those before it");
+    }
+    assigned_.push_back({&variable, {value}});
+    return absl::OkStatus();
+  }
+
+  std::vector<Output> AllReduce(int replica, Reduction reduction, const std::vector<Output>& values,
                                 const Scope& scope) override {
     if (num_replicas() == 1) return values;
-    // Even numbers, in each replica's order of calls; the odd ones are for gradients of reductions.
-    int64_t& next = next_instance_[static_cast<size_t>(replica)];
-    const int64_t instance = 2 * next++;
-    return AllReduceNode(replica, instance, op, values, scope);
+    // The n-th call of every replica in a step is one operation.
+    const size_t call = next_call_[static_cast<size_t>(replica)]++;
+    if (call == calls_.size()) calls_.push_back(kInstances * num_operations_++);
+    const std::vector<Output> results =
+        AllReduceNode(replica, calls_[call], reduction, values, scope);
+    if (!results.empty()) Arrived({results[0].node});
+    return results;
   }
 
  private:
+  int num_devices() const { return static_cast<int>(options_.devices.size()); }
+  // Replica i of V belongs to device floor(i·N/V): each device has a contiguous range.
+  int device_of(int replica) const { return replica * num_devices() / num_replicas(); }
+  const std::string& device_of_replica(int replica) const {
+    return options_.devices[static_cast<size_t>(device_of(replica))];
+  }
+
+  struct Assignment {
+    const StrategyVariable* variable;
+    PerReplica values;
+  };
+
+  // Where nodes run that change a copy: after all that the step waits for.
+  Scope UpdateScope(int copy) {
+    const Scope scope = root_.WithDevice(device_of_copy(copy));
+    if (barriers_.empty()) return scope;
+    return scope.WithControlDependencies({barriers_[static_cast<size_t>(copy)]});
+  }
+
+  // No copy changes before these have run. Every copy waits for all reductions: one that arrives on
+  // its own device may fail on another one.
+  void Arrived(std::initializer_list<Node*> nodes) {
+    for (int copy = 0; copy < num_copies(); ++copy) Arrived(nodes, copy);
+  }
+  void Arrived(std::initializer_list<Node*> nodes, int copy) {
+    if (barriers_.empty() || barriers_[static_cast<size_t>(copy)] == nullptr) return;
+    for (Node* node : nodes) graph()->AddControlEdge(node, barriers_[static_cast<size_t>(copy)]);
+  }
+
+  absl::Status ApplyAssignments() {
+    for (const Assignment& assignment : assigned_) {
+      const VariableSpec& spec = assignment.variable->spec();
+      if (static_cast<int>(assignment.values.size()) != num_replicas()) {
+        return errors::InvalidArgument("variable '", spec.name, "' is assigned by ",
+                                       assignment.values.size(), " of ", num_replicas(),
+                                       " replicas; every replica has to assign it");
+      }
+      const bool mirrored = spec.synchronization == Synchronization::kMirrored;
+      Output whole;
+      if (mirrored) {
+        TANDEM_ASSIGN_OR_RETURN(whole, Aggregate(spec, assignment.values));
+        Arrived({whole.node});
+      }
+      for (int copy = 0; copy < assignment.variable->num_copies(); ++copy) {
+        const Output value = mirrored ? whole : assignment.values[static_cast<size_t>(copy)];
+        if (!mirrored) Arrived({value.node});
+        const Scope scope =
+            UpdateScope(mirrored ? copy : copy_of(copy))
+                .WithDevice(mirrored ? device_of_copy(copy) : device_of_replica(copy))
+                .SubScope("assign");
+        ended_.push_back(
+            scope.AddNode("AssignVariableOp", {assignment.variable->handle(copy), value}));
+        TANDEM_RETURN_IF_ERROR(scope.status());
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Output> Aggregate(const VariableSpec& spec, const PerReplica& values) {
+    switch (spec.aggregation) {
+      case Aggregation::kSum:
+        return ReduceToHost(Reduction::kSum, values);
+      case Aggregation::kMean:
+        return ReduceToHost(Reduction::kMean, values);
+      case Aggregation::kOnlyFirstReplica:
+        return values[0];
+      case Aggregation::kNone:
+        break;
+    }
+    if (values.size() == 1) return values[0];
+    return errors::InvalidArgument(
+        "variable '", spec.name, "' is assigned by ", values.size(),
+        " replicas, but its spec does not say how their values become one (aggregation)");
+  }
+
   static int64_t BytesOf(const Output& value) {
     int64_t bytes = static_cast<int64_t>(DataTypeSize(RemoveReference(value.dtype())));
     if (!value.shape().IsFullyDefined()) return bytes;
@@ -172,16 +333,15 @@ class MirroredBuilder final : public StrategyBuilder {
     return bytes;
   }
 
-  std::vector<Output> AllReduceNode(int replica, int64_t instance, ReduceOp op,
+  std::vector<Output> AllReduceNode(int replica, int64_t instance, Reduction reduction,
                                     const std::vector<Output>& values, const Scope& scope) {
     InputList inputs;
     for (const Output& value : values) inputs.emplace_back(value);
     return scope.CallMulti("_TandemAllReduce", inputs,
-                           {{"group", kGroup},
-                            {"group_size", num_replicas()},
-                            {"rank", replica},
+                           {{"group", kReplicaGroup},
+                            {"member", replica},
                             {"instance", instance},
-                            {"reduction", op == ReduceOp::kMean ? "mean" : "sum"}});
+                            {"reduction", reduction == Reduction::kMean ? "mean" : "sum"}});
   }
 
   static Output Tree(const Scope& scope, const PerReplica& values, size_t first, size_t last) {
@@ -198,21 +358,20 @@ class MirroredBuilder final : public StrategyBuilder {
   void Flush(const std::vector<PerReplicaGradient>& gradients, std::vector<size_t>& bucket,
              std::vector<std::vector<Gradient>>& reduced) {
     if (bucket.empty()) return;
-    // Far above those of AllReduce, which replica functions make; unique in the graph.
-    constexpr int64_t kFirstBucket = int64_t{1} << 32;
-    const int64_t instance = kFirstBucket + 2 * num_buckets_++;
+    const int64_t instance = kInstances * num_operations_++;
+    const int64_t number = num_buckets_++;
     for (int replica = 0; replica < num_replicas(); ++replica) {
       std::vector<Output> values;
       for (const size_t i : bucket) {
         values.push_back(gradients[i][static_cast<size_t>(replica)].values);
       }
       const Scope scope =
-          root_.WithDevice(device_of_copy(copy_of(replica)))
-              .WithOpName(absl::StrCat("reduce/bucket_", num_buckets_ - 1, "/replica_", replica));
+          root_.WithDevice(device_of_replica(replica))
+              .WithOpName(absl::StrCat("reduce/bucket_", number, "/replica_", replica));
       const std::vector<Output> results =
-          AllReduceNode(replica, instance, ReduceOp::kSum, values, scope);
+          AllReduceNode(replica, instance, Reduction::kSum, values, scope);
       if (results.size() != bucket.size()) return;  // The scope keeps the error.
-      reductions_.push_back(results[0].node);
+      Arrived({results[0].node});
       for (size_t k = 0; k < bucket.size(); ++k) {
         // Virtual replicas of one device get the same results; the copy takes those of the first.
         Gradient& target = reduced[bucket[k]][static_cast<size_t>(copy_of(replica))];
@@ -236,40 +395,36 @@ class MirroredBuilder final : public StrategyBuilder {
     const Gradient joined(scope.Call("ConcatV2", values), scope.Call("ConcatV2", indices),
                           gradient[0].dense_shape);
     TANDEM_RETURN_IF_ERROR(scope.status());
-    reductions_.push_back(joined.values.node);
+    Arrived({joined.values.node, joined.indices.node});
     for (Gradient& copy : copies) copy = joined;
     return absl::OkStatus();
   }
 
-  // A node on each device that runs when all reductions have arrived there: updates wait for it, so
-  // that a step either changes nothing or has all it needs.
-  void MakeBarriers(const std::vector<std::vector<Gradient>>&) {
-    if (reductions_.empty()) return;
-    for (int copy = 0; copy < num_copies(); ++copy) {
-      const Scope scope = root_.WithDevice(device_of_copy(copy))
-                              .WithControlDependencies(reductions_)
-                              .WithOpName(absl::StrCat("reduce/arrived_", copy));
-      barriers_.push_back(scope.AddNode("NoOp", {}));
-    }
-  }
-
-  const MirroredOptions options_;
+  const ReplicaBuilderOptions options_;
   const Scope root_;
   Node* initialize_ = nullptr;
   std::vector<std::unique_ptr<StrategyVariable>> variables_;
-  // Looked up only.
-  std::map<std::pair<std::string, int>, Output> reads_;
-  std::vector<int64_t> next_instance_;  // By replica.
+  int64_t num_operations_ = 0;
   int64_t num_buckets_ = 0;
-  std::vector<Node*> reductions_;
-  std::vector<Node*> barriers_;  // By copy.
+
+  // Of the step that has begun.
+  std::string step_name_;
+  Output step_;
+  std::map<std::pair<std::string, int>, Output> reads_;  // Looked up only.
+  std::vector<size_t> next_call_;                        // Of AllReduce, by replica.
+  std::vector<int64_t> calls_;                           // The instance of each call.
+  std::vector<Assignment> assigned_;
+  // By copy: nodes that run when all has arrived that the step waits for, and so decide that it
+  // changes all that it has to change, or nothing.
+  std::vector<Node*> barriers_;
+  std::vector<Node*> ended_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<StrategyBuilder>> NewMirroredBuilder(MirroredOptions options) {
+absl::StatusOr<std::unique_ptr<StrategyBuilder>> NewReplicaBuilder(ReplicaBuilderOptions options) {
   if (options.devices.empty()) {
-    return errors::InvalidArgument("a mirrored strategy needs at least one device (replica)");
+    return errors::InvalidArgument("a strategy needs at least one device (replica)");
   }
   const int devices = static_cast<int>(options.devices.size());
   if (options.virtual_replicas != 0 && options.virtual_replicas < devices) {
@@ -277,7 +432,7 @@ absl::StatusOr<std::unique_ptr<StrategyBuilder>> NewMirroredBuilder(MirroredOpti
                                    " virtual replicas; that cannot be fewer than the ", devices,
                                    " devices");
   }
-  return std::make_unique<MirroredBuilder>(std::move(options));
+  return std::make_unique<ReplicaBuilder>(std::move(options));
 }
 
 }  // namespace tandem

@@ -1,6 +1,5 @@
-// MirroredStrategy: one replica a device, every variable on each device, gradients summed over the
-// replicas inside the step. One device is the common case and costs nothing extra: no reduction is
-// put in.
+// Mirrored: one replica a device, every variable on each device, gradients summed over the replicas
+// inside the step.
 #ifndef TANDEM_STRATEGIES_MIRRORED_MIRRORED_H_
 #define TANDEM_STRATEGIES_MIRRORED_MIRRORED_H_
 
@@ -14,18 +13,10 @@
 namespace tandem {
 
 struct MirroredOptions {
-  // Where the replicas run: full or partial device names, one a replica ("/device:CPU:0"). At least
-  // one.
+  // One replica runs on each, and each has a copy of every variable. At least one.
   std::vector<std::string> devices;
-
-  // Deterministic mode: the global batch is cut into this many virtual replicas, whatever the
-  // number of devices, and all sums over them follow one fixed tree; so 1, 2, 4 and 8 devices give
-  // the same bits. 0: off. Must be at least the number of devices. Kernels have to compute with one
-  // thread (SessionOptions::inner_parallelism = 1).
+  // See ReplicaBuilderOptions.
   int virtual_replicas = 0;
-
-  // Gradients are reduced in pieces of about this many bytes, the first of which leaves while the
-  // backward pass still runs.
   int64_t bucket_bytes = int64_t{1} << 20;
 };
 

@@ -4,6 +4,8 @@
 
 #include "core/base/status.h"
 #include "core/op/gradients.h"
+#include "strategies/optimizer/accumulate.h"
+#include "strategies/optimizer/apply.h"
 
 namespace tandem {
 namespace {
@@ -14,30 +16,11 @@ Output Placeholder(const Scope& scope, const std::string& name, DataType dtype,
                                      {{"dtype", dtype}, {"shape", std::move(shape)}});
 }
 
-// The sum of the examples' losses and the number of right answers of one replica, both float32.
+// What each replica brings to the results of a step.
 struct Parts {
-  Output loss;
-  Output right;
+  PerReplica losses;
+  std::vector<PerReplica> sums;  // Of all metrics, one after the other.
 };
-
-absl::StatusOr<Parts> LossAndRight(const Scope& scope, const LossFunction& loss, Output labels,
-                                   Output outputs, Output global_batch_size) {
-  TANDEM_ASSIGN_OR_RETURN(const Output examples, loss(scope, labels, outputs));
-  Parts parts;
-  const Output axis = scope.Constant(0);
-  parts.loss = scope.Call("RealDiv", {scope.Call("Sum", {examples, axis}), global_batch_size});
-  if (IsInteger(labels.dtype())) {
-    const Output answer = scope.Call("ArgMax", {outputs, scope.Constant(-1)},
-                                     {{"output_type", labels.dtype() == kInt64 ? kInt64 : kInt32}});
-    const Output is_right =
-        scope.Call("Cast", {scope.Call("Equal", {answer, labels})}, {{"DstT", kFloat32}});
-    parts.right = scope.Call("Sum", {is_right, axis});
-  } else {
-    parts.right = scope.Constant(0.0f);
-  }
-  TANDEM_RETURN_IF_ERROR(scope.status());
-  return parts;
-}
 
 class StepBuilder {
  public:
@@ -51,110 +34,183 @@ class StepBuilder {
         host_(builder.host_scope()) {}
 
   absl::StatusOr<TrainStep> Build() {
-    global_batch_size_ = Placeholder(host_, "global_batch_size", kFloat32, Shape());
-    learning_rate_ = Placeholder(host_, "learning_rate", kFloat32, Shape());
-    step_ = Placeholder(host_, "step", kFloat32, Shape());
-    for (int i = 0; i < builder_.num_replicas(); ++i) {
-      inputs_.push_back(Placeholder(host_, absl::StrCat("input_", i), options_.input_dtype,
-                                    options_.input_shape));
-      labels_.push_back(Placeholder(host_, absl::StrCat("label_", i), options_.label_dtype,
-                                    options_.label_shape));
+    if (options_.batch.size() < 2) {
+      return errors::InvalidArgument("a batch to train with has inputs and labels; there ",
+                                     options_.batch.size() == 1 ? "is one tensor" : "is none");
     }
-    TANDEM_RETURN_IF_ERROR(host_.status());
-    TrainStep step;
-    TANDEM_RETURN_IF_ERROR(BuildTraining(step));
-    TANDEM_RETURN_IF_ERROR(BuildEvaluation(step));
-    step.initializer = builder_.initializer();
-    for (auto* signature : {&step.train, &step.evaluate}) {
-      for (size_t i = 0; i < inputs_.size(); ++i) signature->feeds.push_back(inputs_[i].name());
-      for (size_t i = 0; i < labels_.size(); ++i) signature->feeds.push_back(labels_[i].name());
-      signature->feeds.push_back(global_batch_size_.name());
+    TANDEM_RETURN_IF_ERROR(optimizer_.Check());
+    TANDEM_RETURN_IF_ERROR(AddPlaceholders());
+    TANDEM_RETURN_IF_ERROR(BuildTraining("train", /*updates=*/true, result_.train));
+    if (optimizer_.accumulation_steps() > 1) {
+      TANDEM_RETURN_IF_ERROR(BuildTraining("accumulate", /*updates=*/false, result_.accumulate));
     }
-    for (const Output& input : inputs_) step.predict.feeds.push_back(input.name());
-    step.train.feeds.push_back(learning_rate_.name());
-    step.train.feeds.push_back(step_.name());
-    return step;
+    TANDEM_RETURN_IF_ERROR(BuildEvaluation());
+    return std::move(result_);
   }
 
  private:
-  absl::Status BuildTraining(TrainStep& step) {
-    PerReplica losses;
-    PerReplica rights;
-    // Of each variable, the gradient at each replica.
+  absl::Status AddPlaceholders() {
+    global_batch_size_ = Placeholder(host_, "global_batch_size", kFloat32, Shape());
+    learning_rate_ = Placeholder(host_, "learning_rate", kFloat32, Shape());
+    step_ = Placeholder(host_, "step", kInt64, Shape());
+    batch_.resize(options_.batch.size());
+    for (size_t i = 0; i < options_.batch.size(); ++i) {
+      for (int r = 0; r < builder_.num_replicas(); ++r) {
+        batch_[i].push_back(Placeholder(host_, absl::StrCat("batch_", i, "/replica_", r),
+                                        options_.batch[i].dtype, options_.batch[i].shape));
+      }
+    }
+    return host_.status();
+  }
+
+  std::vector<std::string> Feeds(size_t num_tensors) const {
+    std::vector<std::string> feeds;
+    for (size_t i = 0; i < num_tensors; ++i) {
+      for (const Output& part : batch_[i]) feeds.push_back(part.name());
+    }
+    return feeds;
+  }
+
+  // The model's outputs for one replica.
+  absl::StatusOr<Output> Outputs(const ReplicaContext& replica, bool training) const {
+    const size_t r = static_cast<size_t>(replica.replica());
+    std::vector<Output> inputs;
+    for (size_t i = 0; i + 1 < batch_.size(); ++i) inputs.push_back(batch_[i][r]);
+    nn::CallOptions call;
+    call.training = training;
+    call.seed = options_.seed;
+    TANDEM_ASSIGN_OR_RETURN(const Output outputs, model_.Call(replica, "", inputs, call));
+    TANDEM_RETURN_IF_ERROR(replica.scope().status());
+    return outputs;
+  }
+
+  // Adds this replica's part of the loss and the metrics; gives its part of the loss.
+  absl::StatusOr<Output> AddParts(const ReplicaContext& replica, Output outputs, Parts& parts) {
+    const size_t r = static_cast<size_t>(replica.replica());
+    const Output labels = batch_.back()[r];
+    const Scope scope = replica.scope().SubScope("loss");
+    TANDEM_ASSIGN_OR_RETURN(const Output examples, loss_(scope, labels, outputs));
+    const Output sum = scope.Call("Sum", {examples, scope.Constant(0)});
+    const Output total = sum.valid() && sum.dtype() != kFloat32
+                             ? scope.Call("Cast", {sum}, {{"DstT", kFloat32}})
+                             : sum;
+    const Output loss = scope.Call("RealDiv", {total, global_batch_size_});
+    TANDEM_RETURN_IF_ERROR(scope.status());
+    parts.losses.push_back(loss);
+    size_t next = 0;
+    std::vector<int> counts;
+    for (const MetricPtr& metric : options_.metrics) {
+      const Scope metric_scope = replica.scope().SubScope(metric->name());
+      absl::StatusOr<std::vector<Output>> sums = metric->Sums(metric_scope, labels, outputs);
+      if (!sums.ok()) {
+        return WithContext(sums.status(), absl::StrCat("metric '", metric->name(), "'"));
+      }
+      TANDEM_RETURN_IF_ERROR(metric_scope.status());
+      counts.push_back(static_cast<int>(sums->size()));
+      for (const Output& one : *sums) {
+        if (next == parts.sums.size()) parts.sums.emplace_back();
+        parts.sums[next++].push_back(one);
+      }
+    }
+    result_.metric_sums = std::move(counts);
+    return loss;
+  }
+
+  absl::Status AddFetches(const Parts& parts, RunSignature& signature) {
+    TANDEM_ASSIGN_OR_RETURN(const Output loss,
+                            builder_.ReduceToHost(Reduction::kSum, parts.losses));
+    signature.fetches.push_back(loss.name());
+    for (const PerReplica& sums : parts.sums) {
+      TANDEM_ASSIGN_OR_RETURN(const Output sum, builder_.ReduceToHost(Reduction::kSum, sums));
+      signature.fetches.push_back(sum.name());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status BuildTraining(const std::string& name, bool updates, RunSignature& signature) {
+    TANDEM_RETURN_IF_ERROR(builder_.BeginStep(name, step_));
+    Parts parts;
+    std::vector<StrategyVariable*> variables;  // The trainable ones.
     std::vector<PerReplicaGradient> gradients;
     const auto replica_fn = [&](const ReplicaContext& replica) -> absl::Status {
-      const size_t r = static_cast<size_t>(replica.replica());
-      nn::CallOptions call;
-      call.training = true;
-      call.seed = options_.seed;
-      TANDEM_ASSIGN_OR_RETURN(const Output outputs, model_.Call(replica, "", inputs_[r], call));
-      TANDEM_ASSIGN_OR_RETURN(const Parts parts,
-                              LossAndRight(replica.scope().SubScope("loss"), loss_, labels_[r],
-                                           outputs, global_batch_size_));
-      losses.push_back(parts.loss);
-      rights.push_back(parts.right);
-      variables_.clear();
+      TANDEM_ASSIGN_OR_RETURN(const Output outputs, Outputs(replica, /*training=*/true));
+      TANDEM_ASSIGN_OR_RETURN(const Output loss, AddParts(replica, outputs, parts));
+      variables.clear();
       std::vector<Output> values;
       for (StrategyVariable* variable : builder_.variables()) {
         if (!variable->spec().trainable) continue;
-        variables_.push_back(variable);
+        variables.push_back(variable);
         values.push_back(replica.Read(*variable));
       }
       TANDEM_RETURN_IF_ERROR(replica.scope().status());
       TANDEM_ASSIGN_OR_RETURN(const std::vector<Gradient> mine,
-                              AddGradients(builder_.graph(), {parts.loss}, values));
-      gradients.resize(variables_.size());
+                              AddGradients(builder_.graph(), {loss}, values));
+      gradients.resize(variables.size());
       for (size_t i = 0; i < mine.size(); ++i) gradients[i].push_back(mine[i]);
       return absl::OkStatus();
     };
     TANDEM_RETURN_IF_ERROR(builder_.Run(replica_fn));
-    TANDEM_ASSIGN_OR_RETURN(const auto reduced, builder_.ReduceGradients(gradients));
-    std::vector<Node*> updates;
-    for (size_t i = 0; i < variables_.size(); ++i) {
-      const StrategyVariable& variable = *variables_[i];
-      if (!reduced[i][0].exists()) continue;  // The loss does not depend on it.
-      TANDEM_RETURN_IF_ERROR(optimizer_.CreateSlots(builder_, variable));
-      TANDEM_RETURN_IF_ERROR(
-          builder_.Update(variable, [&](const Scope& scope, Output, int copy) -> absl::Status {
-            TANDEM_ASSIGN_OR_RETURN(
-                Node * update,
-                optimizer_.Update(builder_, scope.SubScope(variable.name()), variable, copy,
-                                  reduced[i][static_cast<size_t>(copy)], {learning_rate_, step_}));
-            updates.push_back(update);
-            return absl::OkStatus();
-          }));
+    if (variables.empty()) {
+      return errors::InvalidArgument("the model has no variable that could be trained");
     }
-    Node* const train =
-        host_.WithControlDependencies(updates).WithOpName("train").AddNode("NoOp", {});
-    TANDEM_RETURN_IF_ERROR(host_.status());
-    TANDEM_ASSIGN_OR_RETURN(const Output loss, builder_.ReduceToHost(ReduceOp::kSum, losses));
-    TANDEM_ASSIGN_OR_RETURN(const Output right, builder_.ReduceToHost(ReduceOp::kSum, rights));
-    step.train.fetches = {loss.name(), right.name()};
-    step.train.targets = {train->name()};
+    TANDEM_ASSIGN_OR_RETURN(const auto reduced, builder_.ReduceGradients(gradients));
+    if (updates) {
+      TANDEM_RETURN_IF_ERROR(optimizer::ApplyGradients(builder_, optimizer_, variables, reduced,
+                                                       learning_rate_, step_));
+    } else {
+      TANDEM_RETURN_IF_ERROR(
+          optimizer::AccumulateGradients(builder_, optimizer_, variables, reduced));
+    }
+    TANDEM_ASSIGN_OR_RETURN(Node * done, builder_.EndStep());
+    TANDEM_RETURN_IF_ERROR(AddFetches(parts, signature));
+    if (options_.check_gradients) {
+      TANDEM_RETURN_IF_ERROR(CheckGradients(variables, reduced, signature));
+    }
+    signature.targets = {done->name()};
+    signature.feeds = Feeds(batch_.size());
+    for (const Output& value : {global_batch_size_, learning_rate_, step_}) {
+      signature.feeds.push_back(value.name());
+    }
     return absl::OkStatus();
   }
 
-  absl::Status BuildEvaluation(TrainStep& step) {
-    PerReplica losses;
-    PerReplica rights;
+  absl::Status CheckGradients(const std::vector<StrategyVariable*>& variables,
+                              const std::vector<std::vector<Gradient>>& reduced,
+                              RunSignature& signature) {
+    const Scope scope = builder_.CopyScope(0).SubScope("check_gradients");
+    InputList finite;
+    result_.gradient_names.clear();
+    for (size_t i = 0; i < variables.size(); ++i) {
+      const Gradient& gradient = reduced[i][0];
+      if (!gradient.exists()) continue;
+      const Output flat = scope.Call("Reshape", {gradient.values, Tensor::Vector<int32_t>({-1})});
+      finite.emplace_back(scope.Call("All", {scope.Call("IsFinite", {flat}), scope.Constant(0)}));
+      result_.gradient_names.push_back(variables[i]->name());
+    }
+    const Output all = scope.Call("Pack", finite);
+    TANDEM_RETURN_IF_ERROR(scope.status());
+    signature.fetches.push_back(all.name());
+    return absl::OkStatus();
+  }
+
+  absl::Status BuildEvaluation() {
+    TANDEM_RETURN_IF_ERROR(builder_.BeginStep("evaluate"));
+    Parts parts;
+    PerReplica all_outputs;
     const auto replica_fn = [&](const ReplicaContext& replica) -> absl::Status {
-      const size_t r = static_cast<size_t>(replica.replica());
       const ReplicaContext evaluated = replica.WithScope(replica.scope().SubScope("evaluate"));
-      nn::CallOptions call;
-      call.seed = options_.seed;
-      TANDEM_ASSIGN_OR_RETURN(const Output outputs, model_.Call(evaluated, "", inputs_[r], call));
-      step.predict.fetches.push_back(outputs.name());
-      TANDEM_ASSIGN_OR_RETURN(const Parts parts,
-                              LossAndRight(evaluated.scope().SubScope("loss"), loss_, labels_[r],
-                                           outputs, global_batch_size_));
-      losses.push_back(parts.loss);
-      rights.push_back(parts.right);
-      return absl::OkStatus();
+      TANDEM_ASSIGN_OR_RETURN(const Output outputs, Outputs(evaluated, /*training=*/false));
+      all_outputs.push_back(outputs);
+      return AddParts(evaluated, outputs, parts).status();
     };
     TANDEM_RETURN_IF_ERROR(builder_.Run(replica_fn));
-    TANDEM_ASSIGN_OR_RETURN(const Output loss, builder_.ReduceToHost(ReduceOp::kSum, losses));
-    TANDEM_ASSIGN_OR_RETURN(const Output right, builder_.ReduceToHost(ReduceOp::kSum, rights));
-    step.evaluate.fetches = {loss.name(), right.name()};
+    TANDEM_RETURN_IF_ERROR(builder_.EndStep().status());
+    TANDEM_RETURN_IF_ERROR(AddFetches(parts, result_.evaluate));
+    result_.evaluate.feeds = Feeds(batch_.size());
+    result_.evaluate.feeds.push_back(global_batch_size_.name());
+    TANDEM_ASSIGN_OR_RETURN(const Output joined, builder_.GatherToHost(all_outputs, 0));
+    result_.predict.fetches = {joined.name()};
+    result_.predict.feeds = Feeds(batch_.size() - 1);
     return absl::OkStatus();
   }
 
@@ -167,40 +223,11 @@ class StepBuilder {
   Output global_batch_size_;
   Output learning_rate_;
   Output step_;
-  std::vector<Output> inputs_;
-  std::vector<Output> labels_;
-  std::vector<StrategyVariable*> variables_;  // The trainable ones.
+  std::vector<PerReplica> batch_;
+  TrainStep result_;
 };
 
 }  // namespace
-
-namespace loss {
-
-LossFunction SparseSoftmaxCrossEntropy() {
-  return [](const Scope& scope, Output labels, Output outputs) -> absl::StatusOr<Output> {
-    const Output loss = scope.Call("SparseSoftmaxCrossEntropyWithLogits", {outputs, labels});
-    TANDEM_RETURN_IF_ERROR(scope.status());
-    return loss;
-  };
-}
-
-LossFunction MeanSquaredError() {
-  return [](const Scope& scope, Output labels, Output outputs) -> absl::StatusOr<Output> {
-    const Output squares = scope.Call("SquaredDifference", {outputs, labels});
-    // [batch, rest] by way of a reshape, so that any rank will do.
-    const Output rows =
-        scope.Call("StridedSlice", {scope.Call("Shape", {squares}), Tensor::Vector<int32_t>({0}),
-                                    Tensor::Vector<int32_t>({1}), Tensor::Vector<int32_t>({1})});
-    const Output flat_shape =
-        scope.Call("ConcatV2", {rows, Tensor::Vector<int32_t>({-1}), Tensor::Scalar<int32_t>(0)});
-    const Output loss = scope.Call(
-        "Mean", {scope.Call("Reshape", {squares, flat_shape}), Tensor::Scalar<int32_t>(1)});
-    TANDEM_RETURN_IF_ERROR(scope.status());
-    return loss;
-  };
-}
-
-}  // namespace loss
 
 absl::StatusOr<TrainStep> BuildTrainStep(StrategyBuilder& builder, const nn::Layer& model,
                                          const LossFunction& loss,

@@ -1,12 +1,13 @@
-// TrainStep: the graph of one training step under a strategy, and of an evaluation.
+// TrainStep: the graph of one training step under a strategy, and of evaluation and prediction.
 //
-// Feeds, by name: for each replica "input_<replica>" and "label_<replica>" (its part of the global
-// batch), "global_batch_size" (float32 scalar: the divisor of the loss, so that a batch of another
-// size needs no new plan), "learning_rate" and "step" (float32 scalars; step counts from 1).
+// Feeds, by name: for each tensor of a batch and each replica "batch_<tensor>/replica_<replica>"
+// (the last tensor of a batch is the labels, those before are the model's inputs), then
+// "global_batch_size" (float32 scalar: the divisor of the loss, so that a batch of another size
+// needs no new plan), and for training "learning_rate" (float32 scalar) and "step" (int64 scalar,
+// from 0).
 #ifndef TANDEM_STRATEGIES_TRAINER_TRAIN_STEP_H_
 #define TANDEM_STRATEGIES_TRAINER_TRAIN_STEP_H_
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,40 +15,42 @@
 #include "core/passes/prune.h"
 #include "strategies/builder.h"
 #include "strategies/nn/layer.h"
+#include "strategies/nn/loss.h"
+#include "strategies/nn/metric.h"
 #include "strategies/optimizer/optimizer.h"
 
 namespace tandem {
 
-// The loss of each example, [batch], from the model's output and the labels.
-using LossFunction =
-    std::function<absl::StatusOr<Output>(const Scope& scope, Output labels, Output outputs)>;
-
-namespace loss {
-// Labels int32 or int64 [batch]; outputs are logits [batch, classes].
-LossFunction SparseSoftmaxCrossEntropy();
-// Labels like outputs, [batch, …]; the mean of the squares over all but the batch.
-LossFunction MeanSquaredError();
-}  // namespace loss
+// A tensor of a batch, with an unknown batch size: [?, 28, 28, 1].
+struct BatchTensor {
+  PartialShape shape;
+  DataType dtype = kFloat32;
+};
 
 struct TrainStepOptions {
-  PartialShape input_shape;  // With an unknown batch size: [?, 28, 28, 1].
-  DataType input_dtype = kFloat32;
-  PartialShape label_shape = {-1};
-  DataType label_dtype = kInt32;
+  std::vector<BatchTensor> batch;  // Two at least; the labels are the last.
+  std::vector<MetricPtr> metrics;
   int64_t seed = 1;
+  // Fetches, of each trainable variable's reduced gradient, whether all of its numbers are finite.
+  bool check_gradients = false;
 };
 
 struct TrainStep {
-  // Fetches: the loss (mean over the global batch) and the number of right answers (argmax of the
-  // outputs; only for integer labels, else 0). The train signature also updates the variables.
+  // Fetches: the loss (mean over the global batch), then the sums of each metric; `train` and
+  // `accumulate` fetch last, if asked for, bool [gradient_names]: which gradients are finite.
   RunSignature train;
+  RunSignature accumulate;  // Empty when the optimizer does not accumulate.
   RunSignature evaluate;
-  // Fetches the outputs of each replica for "input_<replica>" alone.
+  // Fetches the outputs of all replicas, joined along the batch. Feeds: the inputs' alone.
   RunSignature predict;
-  std::string initializer;
+  // How many sums each metric has.
+  std::vector<int> metric_sums;
+  // The variables whose gradients are checked.
+  std::vector<std::string> gradient_names;
 };
 
-// Adds the step to the builder's graph. InvalidArgument: the model or loss does not fit the input.
+// Adds the steps to the builder's graph. InvalidArgument: the model, the loss, a metric or the
+// optimizer does not fit the batch.
 absl::StatusOr<TrainStep> BuildTrainStep(StrategyBuilder& builder, const nn::Layer& model,
                                          const LossFunction& loss,
                                          const optimizer::Optimizer& optimizer,

@@ -4,13 +4,15 @@
 //   auto history = trainer.Fit(train, {.epochs = 5});
 //   auto result = trainer.Evaluate(test);
 //
-// Data arrives in global batches, elements of two tensors (inputs and labels) with the batch first.
-// Each is cut into contiguous ranges, one a replica: element i of a batch of B belongs to replica
-// floor(i·R/B), so that uneven batches leave some replicas with one element more. The loss is the
-// mean over the global batch, however it is cut.
+// Data arrives in global batches: elements of two tensors or more with the batch first. The last
+// one is the labels, those before are the model's inputs. The strategy gives each replica its part
+// (strategies/runner.h). The loss is the mean over the global batch, however it is cut.
+//
+// The trainer keeps as many steps in flight as its strategy wants, and starts a step again that
+// lost a member before it changed anything; steps may end in any order.
 //
 // Threads: one at a time, but for Stop, which may be called from any thread and from a signal
-// handler.
+// handler. Lifetime: the strategy outlives the trainer.
 #ifndef TANDEM_STRATEGIES_TRAINER_TRAINER_H_
 #define TANDEM_STRATEGIES_TRAINER_TRAINER_H_
 
@@ -18,18 +20,21 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "core/tensor/tensor.h"
 #include "runtime/input/dataset.h"
-#include "runtime/session/session.h"
 #include "strategies/nn/layer.h"
+#include "strategies/nn/loss.h"
+#include "strategies/nn/metric.h"
 #include "strategies/optimizer/optimizer.h"
 #include "strategies/strategy.h"
+#include "strategies/trainer/callback.h"
+#include "strategies/trainer/progress.h"
 #include "strategies/trainer/train_step.h"
 
 namespace tandem {
@@ -42,36 +47,39 @@ using OpenEpoch = std::function<absl::StatusOr<NextBatch>(int epoch)>;
 // Epochs over a data set: epoch i is its iteration i.
 OpenEpoch Epochs(data::Dataset dataset);
 
-// Where a training stands; given to FitOptions::on_step after each step.
-struct TrainingProgress {
-  int epoch = 0;
-  int64_t step = 0;      // Steps done in this epoch.
-  int64_t examples = 0;  // Examples seen in this epoch.
-  double loss = 0;       // Mean over this epoch's examples so far.
-  double accuracy = 0;
-  absl::Duration elapsed;  // Since the epoch began.
-};
-
-struct EpochResult {
-  double loss = 0;
-  double accuracy = 0;  // 0 when the labels are no class numbers.
-  int64_t examples = 0;
-  absl::Duration duration;
-};
-
 struct FitOptions {
   int epochs = 1;
-  // After each step; returning false stops the training after that step.
+  // For the display of progress; -1: as the data set says, or as many as the last epoch had.
+  int64_t steps_per_epoch = -1;
+  // Evaluated after each epoch; its results are in EpochResult::validation.
+  absl::optional<data::Dataset> validation;
+  // Called in this order, after `on_step` and `on_epoch`. See callback.h.
+  std::vector<CallbackPtr> callbacks;
+  // After each step, and each epoch; returning false ends the training after it, with success.
   std::function<bool(const TrainingProgress&)> on_step;
   std::function<bool(int epoch, const EpochResult&)> on_epoch;
-  // A loss that is not finite ends the training with FailedPrecondition, naming the step.
+  // A loss that is not finite ends the training with FailedPrecondition, naming the step; with
+  // TrainerOptions::check_gradients the first variable whose gradient is not finite, too.
   bool stop_on_non_finite_loss = true;
+  // SIGINT and SIGTERM end the training after the running step, as Stop does, instead of the
+  // process. The former handlers are back when Fit returns. A second signal ends the process at
+  // once.
+  bool handle_signals = true;
+  // How often in a row a step that lost a member is started again.
+  int max_step_attempts = 10;
 };
 
 struct TrainerOptions {
   int64_t seed = 1;
   int64_t first_step = 0;
+  // Reported for each epoch and by Evaluate. Not set: accuracy, when the labels are whole numbers.
+  absl::optional<std::vector<MetricPtr>> metrics;
+  // Looks at every gradient in every step, which costs a pass over them.
+  bool check_gradients = false;
 };
+
+// Why a training was stopped.
+enum class StopReason { kNone, kInterrupted, kPreempted };
 
 class Trainer {
  public:
@@ -80,30 +88,47 @@ class Trainer {
   ~Trainer();
 
   // Trains for whole epochs. The first batch decides the types and shapes of the model's inputs.
+  //
   // InvalidArgument: an epoch without a batch, or batches that do not fit. Cancelled: Stop was
-  // called (the running step was finished; the variables are whole).
+  // called, or a signal came (the running steps were finished; the variables are whole);
+  // ExitCodeOf(status) is what the process should end with. Aborted: a step lost members
+  // max_step_attempts times in a row. Errors of the data, of callbacks and of kernels pass through.
   absl::StatusOr<std::vector<EpochResult>> Fit(const OpenEpoch& data, const FitOptions& options);
   absl::StatusOr<std::vector<EpochResult>> Fit(const data::Dataset& data,
-                                               const FitOptions& options) {
-    return Fit(Epochs(data), options);
-  }
-  // REQUIRES: Fit ran before.
+                                               const FitOptions& options);
+  // FailedPrecondition: Fit has not run yet. InvalidArgument: no data, or batches that do not fit.
   absl::StatusOr<EpochResult> Evaluate(const OpenEpoch& data);
   absl::StatusOr<EpochResult> Evaluate(const data::Dataset& data) { return Evaluate(Epochs(data)); }
-  // The model's outputs for one batch of inputs, in order.
-  absl::StatusOr<Tensor> Predict(const Tensor& inputs);
+  // The model's outputs for one batch, in order. `inputs`: as in training, without labels.
+  absl::StatusOr<Tensor> Predict(std::vector<Tensor> inputs);
+  absl::StatusOr<Tensor> Predict(const Tensor& inputs) {
+    return Predict(std::vector<Tensor>{inputs});
+  }
 
-  // The value of a variable (copy 0), by its name. NotFound suggests near names.
+  // The value of a variable, by its name. NotFound suggests near names.
   absl::StatusOr<Tensor> Variable(const std::string& name);
   std::vector<std::string> VariableNames() const;
+  // All variables, slots too. FailedPrecondition: there are none yet.
+  absl::StatusOr<StrategyState> CaptureState();
+  absl::Status RestoreState(const StrategyState& state);
 
-  // Lets Fit end after the running step. Async-signal-safe.
-  void Stop() { stop_.store(true, std::memory_order_relaxed); }
+  // first_step, and the steps that were started since the trainer was made.
+  int64_t step() const { return step_; }
+  // Members that came and went since the last call.
+  std::vector<MemberEvent> TakeMemberEvents();
+
+  // Lets Fit end after the running steps; a Fit that has not begun ends before its first step. The
+  // request is fulfilled once: the next Fit trains again. Async-signal-safe.
+  void Stop(StopReason reason = StopReason::kInterrupted) {
+    stop_.store(reason, std::memory_order_relaxed);
+  }
 
  private:
-  // Builds the graph and opens the session, for batches like `batch`.
+  class FitRun;
+
+  // Builds the graph and the runner, for batches like `batch`.
   absl::Status Prepare(const std::vector<Tensor>& batch);
-  absl::StatusOr<std::vector<Tensor>> FeedsFor(const std::vector<Tensor>& batch) const;
+  absl::Status CheckPrepared() const;
 
   const Strategy& strategy_;
   const nn::LayerPtr model_;
@@ -111,14 +136,24 @@ class Trainer {
   const optimizer::OptimizerPtr optimizer_;
   const TrainerOptions options_;
   int64_t step_;
-  std::atomic<bool> stop_{false};
+  std::atomic<StopReason> stop_{StopReason::kNone};
+  std::vector<MemberEvent> member_events_;
 
+  std::vector<MetricPtr> metrics_;
+  TrainStep train_step_;
   std::unique_ptr<StrategyBuilder> builder_;
-  std::unique_ptr<Session> session_;
-  std::unique_ptr<Session::Callable> train_;
-  std::unique_ptr<Session::Callable> evaluate_;
-  std::unique_ptr<Session::Callable> predict_;
+  std::unique_ptr<StrategyRunner> runner_;
+  // Numbers of the runner's programs.
+  int train_ = 0;
+  int accumulate_ = 0;
+  int evaluate_ = 0;
+  int predict_ = 0;
 };
+
+// What a process should end with after `status`: 0 for success, 130 when it was interrupted, 143
+// when it was told to go away and should be started again elsewhere (SIGTERM), 2 for an argument
+// that is wrong, else 1.
+int ExitCodeOf(const absl::Status& status);
 
 }  // namespace tandem
 

@@ -9,10 +9,11 @@ namespace {
 class PadImages final : public nn::Layer {
  public:
   std::string default_name() const override { return "pad_images"; }
-  absl::StatusOr<Output> Call(const ReplicaContext& replica, const std::string& path, Output input,
+  absl::StatusOr<Output> Call(const ReplicaContext& replica, const std::string& path,
+                              const std::vector<Output>& inputs,
                               const nn::CallOptions&) const override {
     return replica.scope().SubScope(path).Call(
-        "Pad", {input, Tensor::FromValues<int32_t>(Shape({4, 2}), {0, 0, 2, 2, 2, 2, 0, 0})});
+        "Pad", {inputs[0], Tensor::FromValues<int32_t>(Shape({4, 2}), {0, 0, 2, 2, 2, 2, 0, 0})});
   }
 };
 

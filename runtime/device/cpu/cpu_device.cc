@@ -18,7 +18,6 @@ class CpuDevice final : public Device {
     kernel_device_.type = kCpu;
     kernel_device_.ordinal = ordinal;
     kernel_device_.allocator = HostAllocator();
-    kernel_device_.resources = &resources_;
     kernel_device_.parallel = InnerLoopRunner();
   }
 
@@ -43,7 +42,6 @@ class CpuDevice final : public Device {
   }
 
   KernelDevice kernel_device_;
-  ResourceManager resources_;
   const uint64_t incarnation_;
 };
 

@@ -78,7 +78,6 @@ class SimDevice final : public Device {
     kernel_device_.type = kSim;
     kernel_device_.ordinal = ordinal;
     kernel_device_.allocator = memory_.get();
-    kernel_device_.resources = &resources_;
     kernel_device_.parallel = InnerLoopRunner();
   }
 
@@ -163,7 +162,6 @@ class SimDevice final : public Device {
   const RefPtr<SimMemory> memory_;
   const uint64_t incarnation_;
   KernelDevice kernel_device_;
-  ResourceManager resources_;
   InsideInputs inputs_;
 
   // The last member: what is still queued when the device ends uses the others.

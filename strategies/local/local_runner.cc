@@ -1,0 +1,217 @@
+#include "strategies/local/local_runner.h"
+
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "core/base/status.h"
+#include "core/graph/scope.h"
+#include "core/op/registry.h"
+#include "strategies/local/replica_builder.h"
+
+namespace tandem {
+namespace {
+
+std::string ReadNode(const std::string& variable) { return absl::StrCat("state/read/", variable); }
+std::string ValueNode(const std::string& variable) {
+  return absl::StrCat("state/value/", variable);
+}
+std::string AssignNode(const std::string& variable) {
+  return absl::StrCat("state/assign/", variable);
+}
+
+// Adds what reads a variable as one value: a copy if it is mirrored, else the copies aggregated.
+absl::Status AddRead(const StrategyBuilder& builder, const StrategyVariable& variable,
+                     Graph& graph) {
+  const VariableSpec& spec = variable.spec();
+  const Scope scope = Scope::ForGraph(&graph);
+  const bool all = spec.synchronization == Synchronization::kOnRead &&
+                   spec.aggregation != Aggregation::kOnlyFirstReplica &&
+                   spec.aggregation != Aggregation::kNone;
+  InputList values;
+  for (int copy = 0; copy < (all ? variable.num_copies() : 1); ++copy) {
+    const Node* const handle = variable.handle(copy).node;
+    values.emplace_back(
+        scope.WithDevice(handle->requested_device())
+            .WithOpName(absl::StrCat(ReadNode(spec.name), "/copy_", copy))
+            .Call("ReadVariableOp", {graph.FindNode(handle->name())}, {{"dtype", spec.dtype}}));
+  }
+  const Scope host = builder.host_scope().device().empty()
+                         ? scope
+                         : scope.WithDevice(builder.host_scope().device());
+  Output whole = values.size() == 1 ? values[0].output() : host.Call("AddN", values);
+  if (all && spec.aggregation == Aggregation::kMean && values.size() > 1) {
+    const Output count =
+        host.Call("Cast", {host.Constant(static_cast<int>(values.size()))}, {{"DstT", spec.dtype}});
+    whole = host.Call("Div", {whole, count});
+  }
+  host.WithOpName(ReadNode(spec.name)).Call("Identity", {whole});
+  return scope.status();
+}
+
+// Adds what gives all copies a value. Copies that are summed on reading all but the first get
+// zeros, so that the sum is the value.
+absl::Status AddAssign(const StrategyBuilder& builder, const StrategyVariable& variable,
+                       Graph& graph) {
+  const VariableSpec& spec = variable.spec();
+  const Scope scope = Scope::ForGraph(&graph).WithDevice(builder.host_scope().device());
+  const Output value =
+      scope.WithOpName(ValueNode(spec.name))
+          .Call("Placeholder", {}, {{"dtype", spec.dtype}, {"shape", PartialShape(spec.shape)}});
+  const bool sums =
+      spec.synchronization == Synchronization::kOnRead && spec.aggregation == Aggregation::kSum;
+  std::vector<Node*> assigned;
+  for (int copy = 0; copy < variable.num_copies(); ++copy) {
+    const Node* const handle = variable.handle(copy).node;
+    const Output mine = sums && copy > 0 ? scope.Call("ZerosLike", {value}) : value;
+    assigned.push_back(scope.WithDevice(handle->requested_device())
+                           .WithOpName(absl::StrCat(AssignNode(spec.name), "/copy_", copy))
+                           .AddNode("AssignVariableOp", {graph.FindNode(handle->name()), mine}));
+  }
+  scope.WithControlDependencies(assigned).WithOpName(AssignNode(spec.name)).AddNode("NoOp", {});
+  return scope.status();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const StrategyBuilder& builder,
+                                                                 SessionOptions options) {
+  const bool aligned = options.inner_parallelism == 1;
+  options.collective_groups.emplace_back(kReplicaGroup, builder.num_replicas());
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
+                          Session::Create(*builder.graph(), std::move(options)));
+  return std::unique_ptr<LocalRunner>(new LocalRunner(builder, std::move(session), aligned));
+}
+
+LocalRunner::~LocalRunner() {
+  MutexLock lock(mu_);
+  while (running_ > 0) ended_.Wait(mu_);
+}
+
+absl::Status LocalRunner::Initialize() {
+  return session_->Run({}, {}, {builder_.initializer()}).status();
+}
+
+absl::StatusOr<int> LocalRunner::AddProgram(const RunSignature& signature) {
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Session::Callable> callable,
+                          session_->MakeCallable(signature));
+  programs_.push_back(std::move(callable));
+  return static_cast<int>(programs_.size()) - 1;
+}
+
+RunOptions LocalRunner::Options() const {
+  RunOptions options;
+  options.cancellation = cancellation_.get();
+  return options;
+}
+
+absl::StatusOr<std::vector<Tensor>> LocalRunner::Feeds(StepInput& input) const {
+  TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> feeds,
+                          CutBatch(input.batch, builder_.num_replicas(), aligned_));
+  for (Tensor& value : input.values) feeds.push_back(std::move(value));
+  return feeds;
+}
+
+StrategyRunner::Result LocalRunner::Run(int program, StepInput input) {
+  TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> feeds, Feeds(input));
+  return programs_[static_cast<size_t>(program)]->Run(std::move(feeds), Options());
+}
+
+void LocalRunner::Start(int program, StepInput input, Done done) {
+  absl::StatusOr<std::vector<Tensor>> feeds = Feeds(input);
+  if (!feeds.ok()) {
+    done(feeds.status());
+    return;
+  }
+  {
+    MutexLock lock(mu_);
+    ++running_;
+  }
+  programs_[static_cast<size_t>(program)]->Start(
+      *std::move(feeds), Options(), [this, done = std::move(done)](Result result) mutable {
+        done(std::move(result));
+        MutexLock lock(mu_);
+        --running_;
+        ended_.NotifyAll();  // Under the lock: the runner may end as soon as it is released.
+      });
+}
+
+void LocalRunner::CancelSteps(const absl::Status& reason) {
+  cancellation_->Cancel(reason);
+  {
+    MutexLock lock(mu_);
+    while (running_ > 0) ended_.Wait(mu_);
+  }
+  cancellation_ = std::make_unique<CancellationManager>();
+}
+
+absl::Status LocalRunner::AddStateNodes() {
+  if (has_state_nodes_) return absl::OkStatus();
+  TANDEM_RETURN_IF_ERROR(session_->Extend([this](Graph& graph) -> absl::Status {
+    for (const StrategyVariable* variable : builder_.variables()) {
+      TANDEM_RETURN_IF_ERROR(AddRead(builder_, *variable, graph));
+      TANDEM_RETURN_IF_ERROR(AddAssign(builder_, *variable, graph));
+    }
+    return absl::OkStatus();
+  }));
+  has_state_nodes_ = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StrategyState> LocalRunner::CaptureState() {
+  TANDEM_RETURN_IF_ERROR(AddStateNodes());
+  StrategyState state;
+  std::vector<std::string> fetches;
+  for (const StrategyVariable* variable : builder_.variables()) {
+    state.emplace_back(variable->name(), Tensor());
+    fetches.push_back(ReadNode(variable->name()));
+  }
+  if (fetches.empty()) return state;
+  TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> values, session_->Run({}, fetches));
+  for (size_t i = 0; i < values.size(); ++i) state[i].second = std::move(values[i]);
+  return state;
+}
+
+absl::Status LocalRunner::RestoreState(const StrategyState& state) {
+  TANDEM_RETURN_IF_ERROR(AddStateNodes());
+  std::vector<std::string> names;
+  for (const StrategyVariable* variable : builder_.variables()) names.push_back(variable->name());
+  Session::Feeds feeds;
+  std::vector<std::string> targets;
+  for (const StrategyVariable* variable : builder_.variables()) {
+    const Tensor* value = nullptr;
+    for (const auto& [name, tensor] : state) {
+      if (name == variable->name()) value = &tensor;
+    }
+    if (value == nullptr) {
+      return errors::NotFound("the state to restore has no variable '", variable->name(), "'");
+    }
+    const VariableSpec& spec = variable->spec();
+    if (value->dtype() != spec.dtype || value->shape() != spec.shape) {
+      return errors::InvalidArgument("variable '", spec.name, "' is ", DataTypeName(spec.dtype),
+                                     spec.shape.DebugString(), "; the state to restore has ",
+                                     DataTypeName(value->dtype()), value->shape().DebugString());
+    }
+    feeds.emplace_back(ValueNode(spec.name), *value);
+    targets.push_back(AssignNode(spec.name));
+  }
+  for (const auto& [name, tensor] : state) {
+    if (absl::c_linear_search(names, name)) continue;
+    return errors::NotFound("the state to restore has a variable '", name,
+                            "', which the program has not", DidYouMean(name, names));
+  }
+  if (targets.empty()) return absl::OkStatus();
+  return session_->Run(feeds, {}, targets).status();
+}
+
+absl::StatusOr<Tensor> LocalRunner::ReadVariable(const std::string& name) {
+  std::vector<std::string> names;
+  for (const StrategyVariable* variable : builder_.variables()) names.push_back(variable->name());
+  if (!absl::c_linear_search(names, name)) {
+    return errors::NotFound("there is no variable '", name, "'", DidYouMean(name, names));
+  }
+  TANDEM_RETURN_IF_ERROR(AddStateNodes());
+  TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> values, session_->Run({}, {ReadNode(name)}));
+  return values[0];
+}
+
+}  // namespace tandem

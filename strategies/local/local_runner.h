@@ -1,0 +1,61 @@
+// LocalRunner: the runner of strategies whose replicas all live in this process: one session runs
+// the whole step.
+#ifndef TANDEM_STRATEGIES_LOCAL_LOCAL_RUNNER_H_
+#define TANDEM_STRATEGIES_LOCAL_LOCAL_RUNNER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/session/session.h"
+#include "strategies/builder.h"
+#include "strategies/runner.h"
+
+namespace tandem {
+
+class LocalRunner : public StrategyRunner {
+ public:
+  // A session over the builder's graph as it is now. `options.collective_groups` is completed with
+  // the builder's replicas. Errors: those of Session::Create.
+  static absl::StatusOr<std::unique_ptr<LocalRunner>> Create(const StrategyBuilder& builder,
+                                                             SessionOptions options);
+  ~LocalRunner() override;
+
+  absl::Status Initialize() override;
+  absl::StatusOr<int> AddProgram(const RunSignature& signature) override;
+  void Start(int program, StepInput input, Done done) override;
+  // On the calling thread, which costs no hand-over.
+  Result Run(int program, StepInput input) override;
+  void CancelSteps(const absl::Status& reason) override;
+
+  absl::StatusOr<StrategyState> CaptureState() override;
+  absl::Status RestoreState(const StrategyState& state) override;
+  absl::StatusOr<Tensor> ReadVariable(const std::string& name) override;
+
+  Session& session() { return *session_; }
+
+ private:
+  LocalRunner(const StrategyBuilder& builder, std::unique_ptr<Session> session, bool aligned)
+      : builder_(builder), session_(std::move(session)), aligned_(aligned) {}
+
+  absl::StatusOr<std::vector<Tensor>> Feeds(StepInput& input) const;
+  RunOptions Options() const;
+  // Adds the nodes that read and assign variables from outside of steps, once.
+  absl::Status AddStateNodes();
+
+  const StrategyBuilder& builder_;
+  const std::unique_ptr<Session> session_;
+  const bool aligned_;
+  std::vector<std::unique_ptr<Session::Callable>> programs_;
+  bool has_state_nodes_ = false;
+
+  // Replaced when it was cancelled, so that later steps can run.
+  std::unique_ptr<CancellationManager> cancellation_ = std::make_unique<CancellationManager>();
+  Mutex mu_;
+  CondVar ended_;
+  int running_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace tandem
+
+#endif  // TANDEM_STRATEGIES_LOCAL_LOCAL_RUNNER_H_

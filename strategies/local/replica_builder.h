@@ -1,0 +1,47 @@
+// ReplicaBuilder: the builder of the strategies whose replicas run on the devices of one process.
+// They differ in where variables live: a copy on each device (OneDevice, Mirrored), or one copy on
+// a device of its own (CentralStorage).
+//
+// Gradients are summed over the replicas inside the step, in buckets that leave while the backward
+// pass still runs. One replica is the common case and costs nothing extra: no reduction is put in.
+#ifndef TANDEM_STRATEGIES_LOCAL_REPLICA_BUILDER_H_
+#define TANDEM_STRATEGIES_LOCAL_REPLICA_BUILDER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "strategies/builder.h"
+
+namespace tandem {
+
+// The collective group whose members are the replicas, virtual ones counted
+// (SessionOptions::collective_groups).
+inline constexpr char kReplicaGroup[] = "replicas";
+
+struct ReplicaBuilderOptions {
+  // Where the replicas run: full or partial device names, one a replica ("/device:CPU:0"). At least
+  // one.
+  std::vector<std::string> devices;
+
+  // Where the variables live, each in one copy. Empty: a copy on each of `devices`.
+  std::string central_device;
+
+  // Deterministic mode: the global batch is cut into this many virtual replicas, whatever the
+  // number of devices, and all sums over them follow one fixed tree; so 1, 2, 4 and 8 devices give
+  // the same bits. 0: off. Must be at least the number of devices. Kernels have to compute with one
+  // thread (SessionOptions::inner_parallelism = 1).
+  int virtual_replicas = 0;
+
+  // Gradients are reduced in pieces of about this many bytes, the first of which leaves while the
+  // backward pass still runs.
+  int64_t bucket_bytes = int64_t{1} << 20;
+};
+
+// InvalidArgument: no device, or fewer virtual replicas than devices.
+absl::StatusOr<std::unique_ptr<StrategyBuilder>> NewReplicaBuilder(ReplicaBuilderOptions options);
+
+}  // namespace tandem
+
+#endif  // TANDEM_STRATEGIES_LOCAL_REPLICA_BUILDER_H_

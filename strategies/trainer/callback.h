@@ -1,0 +1,70 @@
+// Callbacks: what happens between steps and epochs of a training.
+//
+//   trainer.Fit(train, {.epochs = 50,
+//                       .validation = test,
+//                       .callbacks = {callback::Progress(),
+//                                     callback::EarlyStopping({.patience = 3})}});
+//
+// A callback of one's own derives from Callback. Threads: all calls come from the thread that
+// called Fit. A callback serves one Fit at a time and may keep state in between.
+#ifndef TANDEM_STRATEGIES_TRAINER_CALLBACK_H_
+#define TANDEM_STRATEGIES_TRAINER_CALLBACK_H_
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "strategies/trainer/progress.h"
+
+namespace tandem {
+
+class Trainer;
+
+class Callback {
+ public:
+  enum class Next { kGoOn, kStop };
+
+  virtual ~Callback() = default;
+
+  // An error ends the training with it; kStop ends it with success after this step or epoch.
+  virtual absl::Status OnBegin(Trainer& /*trainer*/) { return absl::OkStatus(); }
+  virtual absl::StatusOr<Next> OnStep(Trainer& /*trainer*/, const TrainingProgress& /*progress*/) {
+    return Next::kGoOn;
+  }
+  virtual absl::StatusOr<Next> OnEpoch(Trainer& /*trainer*/, int /*epoch*/,
+                                       const EpochResult& /*result*/) {
+    return Next::kGoOn;
+  }
+  // After the last epoch, also when the training was stopped or failed.
+  virtual absl::Status OnEnd(Trainer& /*trainer*/) { return absl::OkStatus(); }
+};
+
+using CallbackPtr = std::shared_ptr<Callback>;
+
+namespace callback {
+
+// On a terminal one live line with step, loss, metrics, examples/s and time left; elsewhere one
+// line an epoch.
+CallbackPtr Progress(std::FILE* out = stdout);
+
+struct WatchOptions {
+  // "loss", a metric's name, or one of these after "validation_". An epoch without it is
+  // InvalidArgument.
+  std::string value = "validation_loss";
+  bool larger_is_better = false;
+  double min_delta = 0;  // Less than this is no improvement.
+  int patience = 0;      // So many epochs without improvement are borne. EarlyStopping only.
+  // At the end the variables (and slots) are those of the best epoch.
+  bool restore_best = true;
+};
+// Ends the training when the value has not become better for more than `patience` epochs.
+CallbackPtr EarlyStopping(WatchOptions options = {});
+// Trains all epochs and keeps the variables of the best one.
+CallbackPtr BestWeights(WatchOptions options = {});
+
+}  // namespace callback
+}  // namespace tandem
+
+#endif  // TANDEM_STRATEGIES_TRAINER_CALLBACK_H_

@@ -1,0 +1,69 @@
+// What a training reports: TrainingProgress after each step, EpochResult after each epoch.
+#ifndef TANDEM_STRATEGIES_TRAINER_PROGRESS_H_
+#define TANDEM_STRATEGIES_TRAINER_PROGRESS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "core/tensor/tensor.h"
+#include "strategies/nn/metric.h"
+
+namespace tandem {
+
+// Metrics by name, in the order in which they were given.
+using MetricValues = std::vector<std::pair<std::string, double>>;
+
+// Where a training stands.
+struct TrainingProgress {
+  int epoch = 0;         // From 0.
+  int epochs = 0;        // How many there will be.
+  int64_t step = 0;      // Steps done in this epoch.
+  int64_t steps = -1;    // How many it will have; -1: not known yet.
+  int64_t examples = 0;  // Examples seen in this epoch.
+  double loss = 0;       // Mean over this epoch's examples so far.
+  MetricValues metrics;
+  double learning_rate = 0;
+  absl::Duration elapsed;  // Since the epoch began.
+};
+
+struct EpochResult {
+  double loss = 0;
+  MetricValues metrics;
+  int64_t examples = 0;
+  absl::Duration duration;
+  // Of FitOptions::validation, if there is one. Null: not.
+  std::shared_ptr<const EpochResult> validation;
+
+  // "loss", a metric's name, or one of these after "validation_". Nothing: there is no such value.
+  absl::optional<double> Value(const std::string& name) const;
+};
+
+// Adds up what steps fetch.
+class EpochTotals {
+ public:
+  EpochTotals(std::vector<MetricPtr> metrics, std::vector<int> metric_sums);
+
+  // `fetched`: the mean loss of `examples`, then the sums of each metric.
+  void Add(const std::vector<Tensor>& fetched, int64_t examples);
+
+  double loss() const;
+  int64_t examples() const { return examples_; }
+  MetricValues metrics() const;
+  EpochResult Result(absl::Duration duration) const;
+
+ private:
+  const std::vector<MetricPtr> metrics_;
+  const std::vector<int> metric_sums_;
+  double loss_ = 0;  // The sum over examples.
+  int64_t examples_ = 0;
+  std::vector<Tensor> sums_;  // float64, of all metrics.
+};
+
+}  // namespace tandem
+
+#endif  // TANDEM_STRATEGIES_TRAINER_PROGRESS_H_

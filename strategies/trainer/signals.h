@@ -1,0 +1,30 @@
+// StopOnSignals: while it lives, SIGINT and SIGTERM are written down instead of ending the process.
+// A second one ends it after all.
+#ifndef TANDEM_STRATEGIES_TRAINER_SIGNALS_H_
+#define TANDEM_STRATEGIES_TRAINER_SIGNALS_H_
+
+#include <csignal>
+
+namespace tandem {
+
+// Signals belong to the process: several may live at once (trainers on several threads), and all of
+// them see the signal.
+class StopOnSignals {
+ public:
+  // Does nothing when `active` is false.
+  explicit StopOnSignals(bool active);
+  // Gives the former handlers back.
+  ~StopOnSignals();
+  StopOnSignals(const StopOnSignals&) = delete;
+  StopOnSignals& operator=(const StopOnSignals&) = delete;
+
+  // SIGINT or SIGTERM when it came since this was made; else 0.
+  int received() const;
+
+ private:
+  const bool active_;
+};
+
+}  // namespace tandem
+
+#endif  // TANDEM_STRATEGIES_TRAINER_SIGNALS_H_
