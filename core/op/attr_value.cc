@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "absl/base/casts.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
@@ -65,6 +66,54 @@ std::string Text(const std::vector<T>& values) {
   return text + "]";
 }
 
+// Parts of a key: every one says where it ends, so that no two rows of parts look alike.
+void AppendKey(std::string* key, absl::string_view bytes) {
+  absl::StrAppend(key, bytes.size(), ":", bytes);
+}
+void AppendKey(std::string*, std::monostate) {}
+void AppendKey(std::string* key, const std::string& value) {
+  AppendKey(key, absl::string_view(value));
+}
+void AppendKey(std::string* key, int64_t value) { absl::StrAppend(key, value, ";"); }
+void AppendKey(std::string* key, float value) {
+  absl::StrAppend(key, absl::bit_cast<uint32_t>(value), ";");
+}
+void AppendKey(std::string* key, bool value) { absl::StrAppend(key, value ? 1 : 0, ";"); }
+void AppendKey(std::string* key, DataType value) {
+  absl::StrAppend(key, static_cast<int>(value), ";");
+}
+void AppendKey(std::string* key, const PartialShape& value) {
+  AppendKey(key, absl::string_view(value.DebugString()));
+}
+void AppendKey(std::string* key, const Tensor& value) {
+  AppendKey(key, value.dtype());
+  AppendKey(key, PartialShape(value.shape()));
+  if (value.dtype() == kString) {
+    for (const std::string& element : value.Elements<std::string>()) AppendKey(key, element);
+  } else if (IsTriviallyCopyable(value.dtype())) {
+    AppendKey(key, absl::string_view(static_cast<const char*>(value.data()), value.num_bytes()));
+  } else {  // Handles and variants are the same when they are one.
+    AppendKey(key, static_cast<int64_t>(reinterpret_cast<intptr_t>(value.data())));
+  }
+}
+void AppendKey(std::string* key, const FunctionRef& value) {
+  AppendKey(key, value.name);
+  AppendKey(key, static_cast<int64_t>(value.attrs.size()));
+  for (const auto& [name, attr] : value.attrs) {
+    AppendKey(key, name);
+    AppendKey(key, absl::string_view(attr.Key()));
+  }
+}
+void AppendKey(std::string*, const AttrValue::EmptyList&) {}
+void AppendKey(std::string* key, const AttrValue::Placeholder& value) {
+  AppendKey(key, value.name);
+}
+template <typename T>
+void AppendKey(std::string* key, const std::vector<T>& values) {
+  AppendKey(key, static_cast<int64_t>(values.size()));
+  for (size_t i = 0; i < values.size(); ++i) AppendKey(key, static_cast<const T&>(values[i]));
+}
+
 }  // namespace
 
 bool IsList(AttrKind kind) { return kind >= AttrKind::kStringList; }
@@ -118,6 +167,12 @@ AttrKind AttrValue::kind() const {
 
 std::string AttrValue::DebugString() const {
   return std::visit([](const auto& value) { return Text(value); }, value_);
+}
+
+std::string AttrValue::Key() const {
+  std::string key = absl::StrCat(value_.index(), "=");
+  std::visit([&](const auto& value) { AppendKey(&key, value); }, value_);
+  return key;
 }
 
 bool operator==(const AttrValue& a, const AttrValue& b) {

@@ -98,6 +98,9 @@ class AttrValue {
 
   // "[1,2,2,1]", "float32", "\"SAME\"".
   std::string DebugString() const;
+  // All of the value as bytes, with every element of its tensors (DebugString leaves some out): two
+  // values with one key are the same value. For maps within the process.
+  std::string Key() const;
 
   // Equal kind and contents; tensors are compared by type, shape and bytes.
   friend bool operator==(const AttrValue& a, const AttrValue& b);
