@@ -138,14 +138,22 @@ class Differentiator {
 
   absl::Status Seed(const Output& y, size_t i) {
     const DataType dtype = RemoveReference(y.dtype());
-    if (!IsFloating(dtype) && !IsComplex(dtype)) {
+    const bool is_given = !options_.output_gradients.empty();
+    const bool is_number = IsFloating(dtype) || IsComplex(dtype);
+    // The gradient of a list is a list, and that of a variable's handle is like the variable's
+    // value: they can be given, but there are no ones to begin with.
+    if (!is_number && !(is_given && CarriesGradient(dtype))) {
       return errors::InvalidArgument("'", y.name(), "' is ", DataTypeName(dtype),
                                      " and has no gradient; it must be floating or complex");
     }
     Output seed;
-    if (!options_.output_gradients.empty()) {
+    if (is_given) {
       seed = options_.output_gradients[i];
-      if (RemoveReference(seed.dtype()) != dtype || !seed.shape().IsCompatibleWith(y.shape())) {
+      const DataType given = RemoveReference(seed.dtype());
+      const bool fits = dtype == kResource
+                            ? IsFloating(given) || IsComplex(given)
+                            : given == dtype && seed.shape().IsCompatibleWith(y.shape());
+      if (!fits) {
         return errors::InvalidArgument("the gradient '", seed.name(), "' (",
                                        DataTypeName(seed.dtype()), seed.shape().DebugString(),
                                        ") does not fit '", y.name(), "' (", DataTypeName(dtype),
