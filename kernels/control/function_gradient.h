@@ -1,4 +1,5 @@
-// The gradient of a node that calls a function: another call, of a function that this makes.
+// The gradients of nodes that call functions: calls and conditionals here, loops in
+// loop_gradient.h. Each is a node of the same kind that calls functions which are made for it.
 #ifndef TANDEM_KERNELS_CONTROL_FUNCTION_GRADIENT_H_
 #define TANDEM_KERNELS_CONTROL_FUNCTION_GRADIENT_H_
 
@@ -14,14 +15,17 @@ namespace tandem {
 
 // Adds the gradient of a node that runs one of `branches` with its inputs from `first_input` on.
 //
-// For each branch a function is added to the graph's library that takes the branch's arguments and
-// the gradients of its results, computes the branch again as far as it must, and gives the
-// gradients of the arguments; those of all branches give the same ones. The new node is of the
-// forward node's op, with the attributes that `name_branches` makes of the new functions; its
-// inputs before `first_input` are the forward node's.
+// For each branch two functions are added to the graph's library. The forward one does what the
+// branch does, and gives out the intermediate values that its gradient needs: the node gets more
+// outputs, and calls it instead of the branch. All branches give out equally many; where one has
+// nothing to say, it gives an empty tensor. The backward one takes the gradients of the results,
+// the intermediate values, and those arguments that are needed again, and gives the gradients of
+// the arguments. The new node is of the forward node's op (or its stateless form), with the
+// attributes that `name_branches` makes of the new functions; its inputs before `first_input` are
+// the forward node's.
 //
-// Unimplemented: a branch has effects, or random numbers, which must not happen twice; or a node in
-// it has no gradient. The message names the node.
+// Unimplemented: a node in a branch has no gradient, or gives what cannot be handed on. The message
+// names the node.
 absl::Status AddCallGradient(
     GradientContext& g, const std::vector<FunctionRef>& branches, int first_input,
     const std::function<AttrMap(const std::vector<FunctionRef>&)>& name_branches);

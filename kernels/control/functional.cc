@@ -18,6 +18,7 @@
 #include "core/op/registry.h"
 #include "core/op/shape_context.h"
 #include "kernels/control/function_gradient.h"
+#include "kernels/control/loop_gradient.h"
 
 namespace tandem {
 namespace {
@@ -366,12 +367,6 @@ absl::Status CaseGradient(GradientContext& g) {
                          });
 }
 
-absl::Status LoopGradient(GradientContext& g) {
-  return errors::Unimplemented("node '", g.node().name(), "' (", g.node().type(),
-                               "): gradients through a loop are not supported; they need its whole "
-                               "history. Write the iterations out, if they are few");
-}
-
 TANDEM_OP("PartitionedCall")
     .Inputs("args:Tin")
     .Outputs("output:Tout")
@@ -447,7 +442,7 @@ TANDEM_OP("While")
         "parallel_iterations:int=10")
     .Stateful()
     .Shape(DeclaredShapes)
-    .Gradient(LoopGradient)
+    .Gradient(AddLoopGradient)
     .Cpu(Make<WhileKernel>());
 
 TANDEM_OP("StatelessWhile")
@@ -457,7 +452,7 @@ TANDEM_OP("StatelessWhile")
         "T:list(type)>=0; cond:func; body:func; output_shapes:list(shape)=[]; "
         "parallel_iterations:int=10")
     .Shape(DeclaredShapes)
-    .Gradient(LoopGradient)
+    .Gradient(AddLoopGradient)
     .Cpu(Make<WhileKernel>());
 
 }  // namespace

@@ -1,0 +1,239 @@
+#include "kernels/control/differentiated_function.h"
+
+#include <map>
+
+#include "absl/algorithm/container.h"
+#include "core/base/status.h"
+#include "core/op/gradients.h"
+#include "core/passes/prune.h"
+
+namespace tandem {
+namespace {
+
+// What these say of a value is small, and the value may be large: where a gradient only asks for
+// that, the forward pass answers.
+bool DescribesInput(const Node& node) {
+  return node.Is("Shape") || node.Is("Size") || node.Is("Rank") || node.Is("TensorListLength") ||
+         node.Is("TensorListElementShape");
+}
+
+// Cheaper to have twice than to keep, and the same in both passes.
+bool IsCopied(const Node& node) { return node.Is("Const") || node.Is("VarHandleOp"); }
+
+// The functions whose gradients are being built on this thread, each inside the one before it.
+class Nesting {
+ public:
+  explicit Nesting(const FunctionRef& function) { Functions().push_back(function); }
+  ~Nesting() { Functions().pop_back(); }
+  Nesting(const Nesting&) = delete;
+  Nesting& operator=(const Nesting&) = delete;
+
+  static bool Contains(const FunctionRef& function) {
+    return absl::c_any_of(Functions(), [&](const FunctionRef& other) {
+      return other.name == function.name && other.attrs == function.attrs;
+    });
+  }
+
+ private:
+  static std::vector<FunctionRef>& Functions() {
+    thread_local std::vector<FunctionRef> functions;
+    return functions;
+  }
+};
+
+absl::StatusOr<Node*> CopyNode(const Node& node, std::vector<Output> inputs, Graph& graph) {
+  NodeSpec spec;
+  spec.name = graph.UniqueName(node.name());
+  spec.op = node.type();
+  spec.inputs = std::move(inputs);
+  spec.attrs = node.attrs();
+  spec.attrs.erase("_class");  // The nodes that it names are elsewhere.
+  spec.device = node.requested_device();
+  return graph.AddNode(std::move(spec));
+}
+
+}  // namespace
+
+absl::StatusOr<DifferentiatedFunction> DifferentiatedFunction::Make(
+    const FunctionRef& function, std::shared_ptr<FunctionLibrary> library,
+    const std::vector<int>& results, const std::vector<DataType>& types) {
+  if (Nesting::Contains(function)) {
+    return errors::Unimplemented("function '", function.name,
+                                 "' calls itself; gradients through recursion are not supported: "
+                                 "write it as a loop");
+  }
+  const Nesting nesting(function);
+  DifferentiatedFunction made;
+  made.name_ = function.name;
+  TANDEM_ASSIGN_OR_RETURN(made.body_, InstantiateFunction(function, std::move(library)));
+  FunctionBody& body = *made.body_;
+  made.num_nodes_ = body.graph.id_limit();
+  std::vector<Output> xs;
+  for (Node* arg : body.args) xs.push_back(arg->output(0));
+  const Scope scope = Scope::ForGraph(&body.graph);
+  std::vector<Output> ys;
+  GradientOptions options;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i] >= static_cast<int>(body.rets.size())) {
+      return errors::InvalidArgument("function '", function.name, "' has ", body.rets.size(),
+                                     " results; result ", results[i], " is asked for");
+    }
+    ys.push_back(body.rets[static_cast<size_t>(results[i])]->input(0));
+    made.seeds_.push_back(FunctionArg(scope, static_cast<int>(body.args.size() + i), types[i]));
+  }
+  TANDEM_RETURN_IF_ERROR(scope.status());
+  options.output_gradients = made.seeds_;
+  absl::StatusOr<std::vector<Gradient>> gradients = AddGradients(&body.graph, ys, xs, options);
+  if (!gradients.ok()) {
+    return WithContext(gradients.status(), absl::StrCat("function '", function.name, "'"));
+  }
+  made.gradients_ = *std::move(gradients);
+  return made;
+}
+
+DataType DifferentiatedFunction::gradient_type(int arg) const {
+  const Gradient& gradient = gradients_[static_cast<size_t>(arg)];
+  return gradient.exists() ? RemoveReference(gradient.values.dtype()) : DataType::kInvalid;
+}
+
+absl::StatusOr<Output> DifferentiatedFunction::DenseGradient(int arg, DataType type) {
+  const Scope scope = Scope::ForGraph(&body_->graph).SubScope("gradients");
+  const Gradient& gradient = gradients_[static_cast<size_t>(arg)];
+  const Output dense =
+      gradient.exists() ? Densified(scope, gradient)
+                        : ZerosFor(scope, body_->args[static_cast<size_t>(arg)]->output(0), type);
+  TANDEM_RETURN_IF_ERROR(scope.status());
+  return dense;
+}
+
+// The function's own nodes, and what a gradient function added in front of them: a loop or call
+// inside may have got more inputs.
+std::vector<bool> DifferentiatedFunction::ForwardNodes() const {
+  std::vector<bool> forward(static_cast<size_t>(body_->graph.id_limit()), false);
+  std::vector<const Node*> stack;
+  for (const Node* node : body_->graph.nodes()) {
+    if (node->id() < num_nodes_) stack.push_back(node);
+  }
+  while (!stack.empty()) {
+    const Node* const node = stack.back();
+    stack.pop_back();
+    const size_t id = static_cast<size_t>(node->id());
+    if (forward[id]) continue;
+    forward[id] = true;
+    for (const Output& input : node->inputs()) {
+      if (input.valid()) stack.push_back(input.node);
+    }
+  }
+  for (const Node* node : body_->graph.nodes()) {
+    if (DescribesInput(*node) && forward[static_cast<size_t>(node->input(0).node->id())]) {
+      forward[static_cast<size_t>(node->id())] = true;
+    }
+  }
+  return forward;
+}
+
+absl::StatusOr<std::vector<Output>> DifferentiatedFunction::Split(
+    const std::vector<Output>& gradients, const std::vector<Output>& seeds, const Keep& keep,
+    Graph* backward) {
+  Graph& graph = body_->graph;
+  const std::vector<bool> forward = ForwardNodes();
+  absl::flat_hash_map<Output, Output> copies;
+  for (size_t i = 0; i < seeds_.size(); ++i) copies[seeds_[i]] = seeds[i];
+
+  std::vector<bool> needed(static_cast<size_t>(graph.id_limit()), false);
+  std::vector<const Node*> stack;
+  for (const Output& gradient : gradients) stack.push_back(gradient.node);
+  while (!stack.empty()) {
+    const Node* const node = stack.back();
+    stack.pop_back();
+    const size_t id = static_cast<size_t>(node->id());
+    if (needed[id]) continue;
+    needed[id] = true;
+    if (forward[id]) continue;
+    for (const Output& input : node->inputs()) stack.push_back(input.node);
+  }
+
+  std::vector<Node*> roots(body_->args);
+  absl::c_copy(body_->rets, std::back_inserter(roots));
+  absl::c_copy(body_->control_rets, std::back_inserter(roots));
+  for (Node* node : graph.nodes()) {
+    if (node->op().is_stateful && node->id() < num_nodes_) roots.push_back(node);
+  }
+  // The copy of an output, which was made before unless it is one of the forward pass.
+  const auto copy_of = [&](const Output& output) -> absl::StatusOr<Output> {
+    const auto found = copies.find(output);
+    if (found != copies.end()) return found->second;
+    Output copy;
+    if (IsCopied(*output.node)) {
+      TANDEM_ASSIGN_OR_RETURN(Node* const node, CopyNode(*output.node, {}, *backward));
+      copy = node->output(output.index);
+    } else {
+      TANDEM_ASSIGN_OR_RETURN(copy, keep(output));
+      roots.push_back(output.node);
+    }
+    copies[output] = copy;
+    return copy;
+  };
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph.TopologicalOrder());
+  for (Node* node : order) {
+    const size_t id = static_cast<size_t>(node->id());
+    if (!needed[id] || forward[id] || node->Is("_Arg")) continue;
+    std::vector<Output> inputs;
+    for (const Output& input : node->inputs()) {
+      TANDEM_ASSIGN_OR_RETURN(Output copy, copy_of(input));
+      inputs.push_back(copy);
+    }
+    TANDEM_ASSIGN_OR_RETURN(Node* const copy, CopyNode(*node, std::move(inputs), *backward));
+    for (int i = 0; i < node->num_outputs(); ++i) copies[node->output(i)] = copy->output(i);
+  }
+  std::vector<Output> results;
+  for (const Output& gradient : gradients) {
+    TANDEM_ASSIGN_OR_RETURN(Output copy, copy_of(gradient));
+    results.push_back(copy);
+  }
+  RemoveUnneeded(roots, graph);
+  return results;
+}
+
+absl::StatusOr<FunctionRef> DifferentiatedFunction::DefineForward() {
+  return DefineNewFunction(absl::StrCat(name_, "_forward"), body_->graph, body_->control_rets);
+}
+
+Output ZerosFor(const Scope& scope, const Output& value, DataType type) {
+  const DataType dtype = RemoveReference(value.dtype());
+  if (dtype == kVariant) return scope.Call("ZerosLike", {value});
+  const Output shape = scope.Call(dtype == kResource ? "VariableShape" : "Shape", {value});
+  return scope.Call("Fill", {shape, Tensor::Zeros(type, Shape())});
+}
+
+Output Densified(const Scope& scope, const Gradient& gradient) {
+  if (!gradient.is_sparse()) return gradient.values;
+  const Output rows =
+      scope.Call("StridedSlice", {gradient.dense_shape, {0}, {1}, {1}}, {{"shrink_axis_mask", 1}});
+  return scope.Call("UnsortedSegmentSum", {gradient.values, gradient.indices, rows});
+}
+
+absl::StatusOr<FunctionRef> DefineNewFunction(const std::string& base, Graph& graph,
+                                              const std::vector<Node*>& control_rets) {
+  FunctionLibrary& library = graph.functions();
+  FunctionRef made{library.UniqueName(base), {}};
+  TANDEM_RETURN_IF_ERROR(DefineFunction(made.name, graph, control_rets, &library));
+  return made;
+}
+
+std::string OpForFunctions(const std::string& op, const std::vector<const Graph*>& functions) {
+  for (const Graph* graph : functions) {
+    for (const Node* node : graph->nodes()) {
+      if (node->op().is_stateful && !node->Is("_Arg") && !node->Is("_Retval")) return op;
+    }
+  }
+  static const auto* const stateless =
+      new std::map<std::string, std::string>{{"If", "StatelessIf"},
+                                             {"Case", "StatelessCase"},
+                                             {"While", "StatelessWhile"},
+                                             {"StatefulPartitionedCall", "PartitionedCall"}};
+  const auto found = stateless->find(op);
+  return found == stateless->end() ? op : found->second;
+}
+
+}  // namespace tandem

@@ -1,0 +1,89 @@
+// A function together with the gradients of its results, and the two passes it falls into.
+//
+// A call, a conditional or a loop is differentiated through its functions. Each is instantiated,
+// gradients are added to its body, and the body is then split: what computes the results stays, and
+// becomes the forward function; what computes the gradients is copied into a graph of its own. The
+// forward values that the copy reads are kept: the forward function gives them out, and the node
+// that calls it hands them to the backward one. Nothing is computed twice, so that functions may
+// have effects and random numbers.
+#ifndef TANDEM_KERNELS_CONTROL_DIFFERENTIATED_FUNCTION_H_
+#define TANDEM_KERNELS_CONTROL_DIFFERENTIATED_FUNCTION_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/graph/function_body.h"
+#include "core/graph/scope.h"
+#include "core/op/gradient_context.h"
+
+namespace tandem {
+
+class DifferentiatedFunction {
+ public:
+  // What stands in the backward graph for a value of the forward pass. Asked once a value.
+  using Keep = std::function<absl::StatusOr<Output>(const Output& forward)>;
+
+  // The function with the gradients of Σ results with respect to all its arguments, given those of
+  // the results: `results` are the indices of the results that have one, `types` their types.
+  //
+  // Unimplemented: a node on the way has no gradient, or the function calls itself.
+  // InvalidArgument: there is no such result.
+  static absl::StatusOr<DifferentiatedFunction> Make(const FunctionRef& function,
+                                                     std::shared_ptr<FunctionLibrary> library,
+                                                     const std::vector<int>& results,
+                                                     const std::vector<DataType>& types);
+
+  const std::string& name() const { return name_; }
+  // Before Split with the gradients, after it the forward pass alone.
+  FunctionBody& body() { return *body_; }
+  int num_args() const { return static_cast<int>(gradients_.size()); }
+  // The type of an argument's gradient; kInvalid when it has none.
+  DataType gradient_type(int arg) const;
+  // The gradient of an argument, dense; zeros of `type` when it has none. Adds nodes to the body.
+  absl::StatusOr<Output> DenseGradient(int arg, DataType type);
+
+  // Copies what computes `gradients` (outputs of the body) to the graph `backward`, where
+  // seeds[i] stands for the gradient of results[i], and removes it from the body. Constants are
+  // copied; `keep` says what stands for other forward values. Returns the copies of `gradients`.
+  absl::StatusOr<std::vector<Output>> Split(const std::vector<Output>& gradients,
+                                            const std::vector<Output>& seeds, const Keep& keep,
+                                            Graph* backward);
+
+  // Adds the body to the library under a new name. To be called after Split, and after what is
+  // kept was made arguments and results of the body.
+  absl::StatusOr<FunctionRef> DefineForward();
+
+ private:
+  DifferentiatedFunction() = default;
+
+  std::vector<bool> ForwardNodes() const;
+
+  std::string name_;
+  std::unique_ptr<FunctionBody> body_;
+  int num_nodes_ = 0;                // Nodes of the function itself have lower ids.
+  std::vector<Output> seeds_;        // One for each of `results`.
+  std::vector<Gradient> gradients_;  // One for each argument.
+};
+
+// Zeros like `value`; for the handle of a variable, like its value, which is of type `type`.
+Output ZerosFor(const Scope& scope, const Output& value, DataType type);
+// A gradient as one tensor.
+Output Densified(const Scope& scope, const Gradient& gradient);
+
+// Adds a graph whose _Arg and _Retval nodes are complete to its own library, as base, base_1, …
+// whichever is free.
+absl::StatusOr<FunctionRef> DefineNewFunction(const std::string& base, Graph& graph,
+                                              const std::vector<Node*>& control_rets = {});
+
+// `op`, or its stateless form (If: StatelessIf) when no node of the functions has effects.
+std::string OpForFunctions(const std::string& op, const std::vector<const Graph*>& functions);
+
+}  // namespace tandem
+
+#endif  // TANDEM_KERNELS_CONTROL_DIFFERENTIATED_FUNCTION_H_
