@@ -75,7 +75,7 @@ FunctionRuntime::FunctionRuntime(std::shared_ptr<FunctionLibrary> library, Compi
 
 absl::StatusOr<std::shared_ptr<FunctionHandle>> FunctionRuntime::Instantiate(
     const FunctionRef& function, const KernelContext& c, bool host_results) {
-  const std::string key = absl::StrCat(AttrValue(function).DebugString(), "@", c.device().name,
+  const std::string key = absl::StrCat(AttrValue(function).Key(), "@", c.device().name,
                                        host_results ? " to host" : "");
   {
     MutexLock lock(mu_);
