@@ -132,13 +132,32 @@ absl::Status FillGradient(GradientContext& g) {
 
 // --- ZerosLike, OnesLike
 
+// Zeros in a tensor of their own; in a variant, of the tensors inside.
+absl::StatusOr<Tensor> ZerosOf(KernelContext& c, const Tensor& x) {
+  if (x.dtype() == kResource) return errors::Unimplemented("there are no zeros like a handle");
+  TANDEM_ASSIGN_OR_RETURN(Tensor zeros, c.AllocateTemporary(x.dtype(), x.shape()));
+  if (x.dtype() != kVariant) {
+    ZeroElements(c.parallel(), zeros.dtype(), zeros.mutable_data(), zeros.num_elements());
+    return zeros;
+  }
+  const auto to = zeros.MutableElements<Variant>();
+  for (size_t i = 0; i < to.size(); ++i) {
+    const Variant& value = x.Elements<Variant>()[i];
+    if (value.empty()) continue;
+    TANDEM_ASSIGN_OR_RETURN(
+        RefPtr<VariantValue> zero,
+        value.value()->ZerosLike([&c](const Tensor& inner) { return ZerosOf(c, inner); }));
+    to[i] = Variant(std::move(zero));
+  }
+  return zeros;
+}
+
 absl::Status ZerosLike(KernelContext& c) {
   const Tensor& x = c.input(0);
   if (x.dtype() == kVariant) {
-    for (const Variant& value : x.Elements<Variant>()) {
-      if (value.empty()) continue;
-      return errors::Unimplemented("there are no zeros like ", value.DebugString());
-    }
+    TANDEM_ASSIGN_OR_RETURN(Tensor zeros, ZerosOf(c, x));
+    c.SetOutput(0, std::move(zeros));
+    return absl::OkStatus();
   }
   TANDEM_ASSIGN_OR_RETURN(Tensor * output, c.ForwardOrAllocate({0}, 0, x.shape()));
   ZeroElements(c.parallel(), output->dtype(), output->mutable_data(), output->num_elements());

@@ -27,6 +27,34 @@ class Optional final : public VariantValue {
                      : "optional without a value";
   }
 
+  absl::StatusOr<RefPtr<VariantValue>> ZerosLike(ZerosLikeFunction zeros_like) const override {
+    if (!has_value) return RefPtr<VariantValue>(MakeRef<Optional>());
+    std::vector<Tensor> zeros;
+    for (const Tensor& component : components) {
+      TANDEM_ASSIGN_OR_RETURN(Tensor zero, zeros_like(component));
+      zeros.push_back(std::move(zero));
+    }
+    return RefPtr<VariantValue>(MakeRef<Optional>(std::move(zeros)));
+  }
+
+  // InvalidArgument: only one has a value, or they hold different numbers of tensors.
+  absl::StatusOr<RefPtr<VariantValue>> Add(const VariantValue& other,
+                                           AddFunction add) const override {
+    const auto* const optional = dynamic_cast<const Optional*>(&other);
+    if (optional == nullptr || optional->has_value != has_value ||
+        optional->components.size() != components.size()) {
+      return errors::InvalidArgument("an ", DebugString(), " and an ", other.DebugString(),
+                                     " cannot be added");
+    }
+    if (!has_value) return RefPtr<VariantValue>(MakeRef<Optional>());
+    std::vector<Tensor> sums;
+    for (size_t i = 0; i < components.size(); ++i) {
+      TANDEM_ASSIGN_OR_RETURN(Tensor sum, add(components[i], optional->components[i]));
+      sums.push_back(std::move(sum));
+    }
+    return RefPtr<VariantValue>(MakeRef<Optional>(std::move(sums)));
+  }
+
   const bool has_value = false;
   const std::vector<Tensor> components{};
 };

@@ -11,6 +11,42 @@
 #include "kernels/array/elements.h"
 
 namespace tandem::data {
+
+absl::StatusOr<RefPtr<VariantValue>> TensorList::ZerosLike(ZerosLikeFunction zeros_like) const {
+  auto zeros = MakeRef<TensorList>(dtype, element_shape, max_elements);
+  zeros->elements.resize(elements.size());
+  for (size_t i = 0; i < elements.size(); ++i) {
+    if (!elements[i].is_valid()) continue;
+    TANDEM_ASSIGN_OR_RETURN(zeros->elements[i], zeros_like(elements[i]));
+  }
+  return RefPtr<VariantValue>(std::move(zeros));
+}
+
+absl::StatusOr<RefPtr<VariantValue>> TensorList::Add(const VariantValue& other,
+                                                     AddFunction add) const {
+  const auto* const list = dynamic_cast<const TensorList*>(&other);
+  if (list == nullptr) {
+    return errors::InvalidArgument("a list cannot be added to ", other.DebugString());
+  }
+  const absl::StatusOr<PartialShape> shape = element_shape.MergeWith(list->element_shape);
+  if (list->dtype != dtype || list->elements.size() != elements.size() || !shape.ok()) {
+    return errors::InvalidArgument("a ", DebugString(), " and a ", list->DebugString(),
+                                   " cannot be added: length, type and shape must be equal");
+  }
+  auto sum = MakeRef<TensorList>(dtype, *shape, max_elements);
+  sum->elements.resize(elements.size());
+  for (size_t i = 0; i < elements.size(); ++i) {
+    if (!elements[i].is_valid() || !list->elements[i].is_valid()) {
+      sum->elements[i] = elements[i].is_valid() ? elements[i] : list->elements[i];
+      continue;
+    }
+    absl::StatusOr<Tensor> element = add(elements[i], list->elements[i]);
+    if (!element.ok()) return WithContext(element.status(), absl::StrCat("element ", i));
+    sum->elements[i] = *std::move(element);
+  }
+  return RefPtr<VariantValue>(std::move(sum));
+}
+
 namespace {
 
 // --- Inputs and outputs

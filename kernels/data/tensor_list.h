@@ -32,6 +32,11 @@ class TensorList final : public VariantValue {
     return absl::StrCat("list of ", elements.size(), " ", DataTypeName(dtype),
                         element_shape.DebugString());
   }
+  // An element that is not set stays so: it counts as zeros.
+  absl::StatusOr<RefPtr<VariantValue>> ZerosLike(ZerosLikeFunction zeros_like) const override;
+  // InvalidArgument: the lists differ in length or type, or elements in shape.
+  absl::StatusOr<RefPtr<VariantValue>> Add(const VariantValue& other,
+                                           AddFunction add) const override;
 
   const DataType dtype;
   const PartialShape element_shape;  // All elements fit it.

@@ -24,11 +24,43 @@ absl::Status CheckShapes(KernelContext& c) {
   return absl::OkStatus();
 }
 
+// Added up in float and rounded once. At most kBlock elements.
+template <typename H>
+void AddHalf(absl::Span<const char* const> inputs, size_t offset, char* to, int64_t n) {
+  static const BinaryLoop add = AdditionLoop(kFloat32);
+  float sum[kBlock];
+  float next[kBlock];
+  ToFloat(reinterpret_cast<const H*>(inputs[0] + offset), sum, n);
+  for (const char* input : inputs.subspan(1)) {
+    ToFloat(reinterpret_cast<const H*>(input + offset), next, n);
+    add(sum, next, sum, n);
+  }
+  FromFloat(sum, reinterpret_cast<H*>(to + offset), n);
+}
+
+// to = Σ inputs, elements [begin, end) of tensors of this type. `add` is its AdditionLoop.
+void AddRange(DataType dtype, BinaryLoop add, absl::Span<const char* const> inputs, char* to,
+              int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; i += kBlock) {
+    const int64_t n = std::min(kBlock, end - i);
+    const size_t offset = static_cast<size_t>(i) * DataTypeSize(dtype);
+    if (dtype == kFloat16) {
+      AddHalf<Float16>(inputs, offset, to, n);
+    } else if (dtype == kBfloat16) {
+      AddHalf<Bfloat16>(inputs, offset, to, n);
+    } else {
+      add(inputs[0] + offset, inputs[1] + offset, to + offset, n);
+      for (const char* input : inputs.subspan(2)) {
+        add(to + offset, input + offset, to + offset, n);
+      }
+    }
+  }
+}
+
 class SumKernel final : public Kernel {
  public:
   absl::Status Init(KernelInit& init) {
     dtype_ = init.output_dtype(0);
-    size_ = DataTypeSize(dtype_);
     add_ = AdditionLoop(dtype_);
     if (add_ == nullptr) {
       return errors::Unimplemented("tensors of ", DataTypeName(dtype_), " do not add");
@@ -50,63 +82,66 @@ class SumKernel final : public Kernel {
     // Only the first: the others are read after the output has been written to.
     TANDEM_ASSIGN_OR_RETURN(Tensor * sum, c.ForwardOrAllocate({0}, 0, c.input(0).shape()));
     char* const to = static_cast<char*>(sum->mutable_data());
-    const auto body = [&](int64_t begin, int64_t end) { Add(inputs, to, begin, end); };
+    const auto body = [&](int64_t begin, int64_t end) {
+      AddRange(dtype_, add_, inputs, to, begin, end);
+    };
     c.parallel().For(n, 0.3 * static_cast<double>(inputs.size()), body);
     return absl::OkStatus();
   }
 
  private:
-  void Add(absl::Span<const char* const> inputs, char* to, int64_t begin, int64_t end) const {
-    for (int64_t i = begin; i < end; i += kBlock) {
-      const int64_t n = std::min(kBlock, end - i);
-      const size_t offset = static_cast<size_t>(i) * size_;
-      if (dtype_ == kFloat16) {
-        AddHalf<Float16>(inputs, offset, to, n);
-      } else if (dtype_ == kBfloat16) {
-        AddHalf<Bfloat16>(inputs, offset, to, n);
-      } else {
-        add_(inputs[0] + offset, inputs[1] + offset, to + offset, n);
-        for (const char* input : inputs.subspan(2)) {
-          add_(to + offset, input + offset, to + offset, n);
-        }
-      }
-    }
-  }
-
-  // Added up in float and rounded once.
-  template <typename H>
-  static void AddHalf(absl::Span<const char* const> inputs, size_t offset, char* to, int64_t n) {
-    static const BinaryLoop add = AdditionLoop(kFloat32);
-    float sum[kBlock];
-    float next[kBlock];
-    ToFloat(reinterpret_cast<const H*>(inputs[0] + offset), sum, n);
-    for (const char* input : inputs.subspan(1)) {
-      ToFloat(reinterpret_cast<const H*>(input + offset), next, n);
-      add(sum, next, sum, n);
-    }
-    FromFloat(sum, reinterpret_cast<H*>(to + offset), n);
-  }
-
   DataType dtype_ = DataType::kInvalid;
-  size_t size_ = 0;
   BinaryLoop add_ = nullptr;
 };
 
-// Variants: an empty one counts as zero; what the others hold can only be handed on.
+absl::StatusOr<Tensor> AddTensors(KernelContext& c, const Tensor& a, const Tensor& b);
+
+// An empty variant counts as zero.
+absl::StatusOr<Variant> AddTwo(KernelContext& c, const Variant& a, const Variant& b) {
+  if (a.empty() || b.empty()) return a.empty() ? b : a;
+  TANDEM_ASSIGN_OR_RETURN(RefPtr<VariantValue> sum,
+                          a.value()->Add(*b.value(), [&c](const Tensor& x, const Tensor& y) {
+                            return AddTensors(c, x, y);
+                          }));
+  return Variant(std::move(sum));
+}
+
+// The sum of two tensors that lie in variants.
+absl::StatusOr<Tensor> AddTensors(KernelContext& c, const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || a.shape() != b.shape()) {
+    return errors::InvalidArgument(DataTypeName(a.dtype()), a.shape().DebugString(), " and ",
+                                   DataTypeName(b.dtype()), b.shape().DebugString(),
+                                   " cannot be added");
+  }
+  TANDEM_ASSIGN_OR_RETURN(Tensor sum, c.AllocateTemporary(a.dtype(), a.shape()));
+  if (a.dtype() == kVariant) {
+    for (size_t i = 0; i < sum.MutableElements<Variant>().size(); ++i) {
+      TANDEM_ASSIGN_OR_RETURN(sum.MutableElements<Variant>()[i],
+                              AddTwo(c, a.Elements<Variant>()[i], b.Elements<Variant>()[i]));
+    }
+    return sum;
+  }
+  const BinaryLoop add = AdditionLoop(a.dtype());
+  if (add == nullptr) {
+    return errors::Unimplemented("tensors of ", DataTypeName(a.dtype()), " do not add");
+  }
+  Tensor x = a;
+  Tensor y = b;
+  x.Localize();
+  y.Localize();
+  const char* const inputs[] = {static_cast<const char*>(x.data()),
+                                static_cast<const char*>(y.data())};
+  AddRange(a.dtype(), add, inputs, static_cast<char*>(sum.mutable_data()), 0, sum.num_elements());
+  return sum;
+}
+
 absl::Status AddVariants(KernelContext& c) {
   TANDEM_RETURN_IF_ERROR(CheckShapes(c));
-  TANDEM_ASSIGN_OR_RETURN(Tensor * sum, c.AllocateOutput(0, c.input(0).shape()));
-  const auto to = sum->MutableElements<Variant>();
-  for (int i = 0; i < c.num_inputs(); ++i) {
-    const auto from = c.input(i).Elements<Variant>();
-    for (size_t e = 0; e < from.size(); ++e) {
-      if (from[e].empty()) continue;
-      if (!to[e].empty()) {
-        return errors::Unimplemented("variants of ", from[e].value()->TypeName(), " do not add");
-      }
-      to[e] = from[e];
-    }
+  Tensor sum = c.input(0);
+  for (int i = 1; i < c.num_inputs(); ++i) {
+    TANDEM_ASSIGN_OR_RETURN(sum, AddTensors(c, sum, c.input(i)));
   }
+  c.SetOutput(0, std::move(sum));
   return absl::OkStatus();
 }
 KernelDef VariantKernel() {
