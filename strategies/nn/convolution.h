@@ -15,7 +15,7 @@ struct Conv2DOptions {
   std::array<int64_t, 2> strides = {1, 1};
   std::array<int64_t, 2> dilations = {1, 1};  // Other than 1 only with strides of 1.
   std::string padding = "VALID";              // Or "SAME".
-  std::string activation;
+  std::string activation = "";
   bool use_bias = true;
   Initializer kernel_initializer = "glorot_uniform";
   Initializer bias_initializer = "zeros";
@@ -30,7 +30,7 @@ struct DepthwiseConv2DOptions {
   std::array<int64_t, 2> dilations = {1, 1};
   int64_t depth_multiplier = 1;  // Outputs of each channel.
   std::string padding = "VALID";
-  std::string activation;
+  std::string activation = "";
   bool use_bias = true;
   Initializer kernel_initializer = "glorot_uniform";
   Initializer bias_initializer = "zeros";

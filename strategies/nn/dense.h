@@ -10,7 +10,7 @@ namespace tandem::nn {
 
 struct DenseOptions {
   int64_t units = 0;
-  std::string activation;  // activation.h; empty: none.
+  std::string activation = "";  // activation.h; empty: none.
   bool use_bias = true;
   Initializer kernel_initializer = "glorot_uniform";
   Initializer bias_initializer = "zeros";
