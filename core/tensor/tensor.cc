@@ -99,7 +99,9 @@ absl::StatusOr<Tensor> Tensor::Create(DataType dtype, Shape shape, Allocator* al
 
 Tensor::Tensor(DataType dtype, Shape shape) {
   absl::StatusOr<Tensor> made = Create(dtype, std::move(shape));
-  if (!made.ok()) TANDEM_LOG(Fatal) << made.status().message();
+  if (!made.ok()) {
+    TANDEM_LOG(Fatal) << made.status().message();
+  }
   *this = *std::move(made);
 }
 
