@@ -23,7 +23,13 @@ FrameLayout::Role RoleOf(const Node& node) {
   return Role::kNormal;
 }
 
-bool IsFreeConstant(const Node& node) { return node.Is("Const") && node.control_inputs().empty(); }
+bool IsFreeConstant(const Node& node) {
+  if (!node.control_inputs().empty()) return false;
+  if (node.Is("_TandemCopy")) {
+    return !*node.Attr<bool>("to_host") && IsFreeConstant(*node.input(0).node);
+  }
+  return node.Is("Const");
+}
 
 bool NeedsFrames(const Node& node) {
   using Role = FrameLayout::Role;

@@ -64,6 +64,8 @@ struct FrameLayout {
   std::vector<NodeInfo> nodes;  // Parallel to Plan::nodes.
   std::vector<Edge> edges;      // Those of node n: [first_edge[n], first_edge[n + 1]).
   std::vector<int32_t> first_edge;
+  // Merges of the outermost frame that begin with a value, an argument or a constant.
+  std::vector<int32_t> fed_merges;
 };
 
 // The state of a node in an iteration, in one number.

@@ -53,20 +53,21 @@ void FrameRun::Start(StepEnvironment* environment, int call_depth, std::vector<T
     for (size_t i = 0; i < plan_.arg_slots.size(); ++i) {
       if (plan_.arg_slots[i] >= 0) fill(plan_.arg_slots[i], std::move(args[i]), kConstantUses);
     }
+    for (const int32_t merge : layout_.fed_merges) {
+      const FrameLayout::NodeInfo& info = layout_.nodes[static_cast<size_t>(merge)];
+      const PlanNode& node = plan_.nodes[static_cast<size_t>(merge)];
+      for (int32_t i = 0; i < node.num_inputs; ++i) {
+        const PlanInput& input = plan_.inputs[static_cast<size_t>(node.first_input + i)];
+        if (iteration.slots[static_cast<size_t>(input.slot)].state == Slot::State::kValue) {
+          iteration.decided[info.local] = i;
+        }
+      }
+      iteration.pending[static_cast<size_t>(info.local)] |= Pending::kDecided;
+    }
     for (const int32_t root : plan_.roots) {
       Task task{this, &iteration, root};
-      if (layout_.nodes[static_cast<size_t>(root)].role == Role::kMerge) {
-        // Fed by an argument or constant: that is the value which came.
-        const PlanNode& node = plan_.nodes[static_cast<size_t>(root)];
-        for (int32_t i = 0; i < node.num_inputs; ++i) {
-          const PlanInput& input = plan_.inputs[static_cast<size_t>(node.first_input + i)];
-          if (iteration.slots[static_cast<size_t>(input.slot)].state == Slot::State::kValue) {
-            task.merge_input = i;
-          }
-        }
-        iteration.pending[static_cast<size_t>(layout_.nodes[static_cast<size_t>(root)].local)] |=
-            Pending::kDecided;
-      }
+      const FrameLayout::NodeInfo& info = layout_.nodes[static_cast<size_t>(root)];
+      if (info.role == Role::kMerge) task.merge_input = iteration.decided[info.local];
       ready.push_back(task);
     }
     iteration.outstanding = static_cast<int>(ready.size());

@@ -8,6 +8,8 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "core/graph/memory_kind.h"
 #include "runtime/executor/control_flow.h"
@@ -42,11 +44,12 @@ class Compiler {
       plan_->frames = std::make_unique<FrameLayout>();
       LayOutFrames();
     }
+    TANDEM_RETURN_IF_ERROR(EvaluateConstants());
     AssignSlots();
     for (Node* node : planned_) TANDEM_RETURN_IF_ERROR(AddNode(*node));
     TANDEM_RETURN_IF_ERROR(AddEdges());
     TANDEM_RETURN_IF_ERROR(AddArgsAndResults());
-    Finish();
+    TANDEM_RETURN_IF_ERROR(Finish());
     return std::move(plan_);
   }
 
@@ -77,6 +80,46 @@ class Compiler {
     }
   }
 
+  // Values of free constants. Those for a device are copied there now, once for all steps.
+  absl::Status EvaluateConstants() {
+    for (Node* node : order_) {
+      if (!IsFreeConstant(*node)) continue;
+      Tensor& value = constant_values_[node->id()];
+      if (node->Is("Const")) {
+        value = *node->Attr<Tensor>("value");
+        continue;
+      }
+      Device* const device = options_.devices->devices().Find(node->device());
+      if (device == nullptr) {
+        return errors::Internal("node '", node->name(), "' is placed on '", node->device(),
+                                "', which is no device of this task");
+      }
+      TANDEM_ASSIGN_OR_RETURN(value,
+                              CopyAndWait(*device, constant_values_[node->input(0).node->id()]));
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::StatusOr<Tensor> CopyAndWait(Device& device, Tensor source) {
+    constexpr absl::Duration kLongest = absl::Seconds(60);
+    struct Copy {
+      Event done;
+      absl::StatusOr<Tensor> result = absl::UnknownError("not copied");
+    };
+    // Shared: the device may come too late.
+    const auto copy = std::make_shared<Copy>();
+    device.CopyToDevice(std::move(source), [copy](absl::StatusOr<Tensor> result) {
+      copy->result = std::move(result);
+      copy->done.Set();
+    });
+    if (!copy->done.Wait(absl::Now() + kLongest)) {
+      return errors::DeadlineExceeded("device ", device.name(),
+                                      " has not copied a constant within ",
+                                      absl::FormatDuration(kLongest));
+    }
+    return std::move(copy->result);
+  }
+
   void AssignSlots() {
     for (Node* node : order_) {
       if (node->Is("_Retval") || IsFreeConstant(*node)) continue;
@@ -98,7 +141,7 @@ class Compiler {
       std::vector<int32_t>& uses = UsesOf(frame);
       entry->second = static_cast<int32_t>(uses.size());
       uses.push_back(0);
-      const Tensor& value = *node.Attr<Tensor>("value");
+      const Tensor& value = constant_values_[node.id()];
       if (plan_->frames) {
         plan_->frames->frames[static_cast<size_t>(frame)].constants.emplace_back(entry->second,
                                                                                  value);
@@ -287,7 +330,7 @@ class Compiler {
     if (list.size() <= index) list.resize(index + 1, filler);
   }
 
-  void Finish() {
+  absl::Status Finish() {
     std::set<const Device*> devices;
     for (size_t i = 0; i < plan_->nodes.size(); ++i) {
       const PlanNode& node = plan_->nodes[i];
@@ -297,10 +340,17 @@ class Compiler {
         const int32_t pending = plan_->frames->frames[static_cast<size_t>(info.frame)]
                                     .pending[static_cast<size_t>(info.local)];
         const bool waits = pending != 0 || info.role == FrameLayout::Role::kMerge;
-        // A Merge that is fed by arguments and constants alone begins with a value.
-        const bool fed_merge = info.role == FrameLayout::Role::kMerge && info.frame == 0 &&
-                               pending == 0 && HasFreeInput(*planned_[i]);
-        if (info.frame == 0 && (!waits || fed_merge)) plan_->roots.push_back(static_cast<int>(i));
+        // A Merge with an argument or a constant among its inputs begins with a value.
+        const bool fed_merge = info.role == FrameLayout::Role::kMerge && HasFreeInput(*planned_[i]);
+        if (fed_merge && info.frame != 0) {
+          return errors::InvalidArgument("node '", plan_->names[i],
+                                         "' (Merge) inside a loop consumes a constant, which every "
+                                         "iteration would have at once; let it in through Enter");
+        }
+        if (fed_merge) plan_->frames->fed_merges.push_back(static_cast<int>(i));
+        if (info.frame == 0 && (!waits || (fed_merge && pending == 0))) {
+          plan_->roots.push_back(static_cast<int>(i));
+        }
       } else if (node.pending == 0) {
         plan_->roots.push_back(static_cast<int>(i));
       }
@@ -310,6 +360,7 @@ class Compiler {
     plan_->inner_parallelism = std::max(1, threads / std::max(1, static_cast<int>(devices.size())));
     plan_->costs.reset(new std::atomic<int32_t>[plan_->nodes.size()]());
     plan_->graph = graph_;
+    return absl::OkStatus();
   }
 
   bool HasFreeInput(const Node& node) const {
@@ -325,6 +376,7 @@ class Compiler {
   std::vector<int32_t> number_;                            // By id: the number in the plan, or -1.
   std::vector<int32_t> first_slot_;                        // By id.
   std::map<std::pair<int, int>, int32_t> constant_slots_;  // By node id and frame.
+  std::map<int, Tensor> constant_values_;                  // By node id.
   FrameAssignment assignment_;
 };
 

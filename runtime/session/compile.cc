@@ -4,6 +4,7 @@
 
 #include "core/base/status.h"
 #include "core/passes/insert_copies.h"
+#include "core/passes/symbolic_gradient.h"
 #include "runtime/session/kernel_evaluator.h"
 
 namespace tandem {
@@ -40,6 +41,7 @@ absl::StatusOr<std::unique_ptr<Plan>> CompileGraph(Graph graph, const CompileOpt
       }
     }
   }
+  TANDEM_RETURN_IF_ERROR(ExpandSymbolicGradients(graph));
   PlaceOptions place;
   for (const auto& device : options.devices->devices().devices())
     place.devices.push_back(device->name());

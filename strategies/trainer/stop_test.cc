@@ -1,0 +1,99 @@
+// How a training ends before its time.
+#include <csignal>
+
+#include "absl/strings/match.h"
+#include "gtest/gtest.h"
+#include "strategies/testing/classification_problem.h"
+#include "strategies/trainer/trainer.h"
+
+namespace tandem {
+namespace {
+
+using testing::ClassificationEpochs;
+
+class Stopping : public ::testing::Test {
+ protected:
+  Stopping()
+      : strategy_(*Strategy::OneDevice({})),
+        trainer_(*strategy_, nn::Sequential({nn::Dense({.units = testing::kClasses})}),
+                 loss::SparseSoftmaxCrossEntropy(), optimizer::Sgd({})) {}
+
+  // Trains 20 steps; calls `act` after step 3. Gives the steps that were done.
+  int64_t Fit(const std::function<void()>& act, FitOptions fit = {}) {
+    int64_t steps = 0;
+    fit.on_step = [&](const TrainingProgress& progress) {
+      steps = progress.step;
+      if (steps == 3) act();
+      return true;
+    };
+    status_ = trainer_.Fit(ClassificationEpochs(20), fit).status();
+    return steps;
+  }
+
+  const std::unique_ptr<Strategy> strategy_;
+  Trainer trainer_;
+  absl::Status status_;
+};
+
+TEST_F(Stopping, StopEndsAfterTheRunningStep) {
+  EXPECT_EQ(Fit([&] { trainer_.Stop(); }), 3);
+  EXPECT_EQ(status_.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(ExitCodeOf(status_), 130);
+}
+
+TEST_F(Stopping, AStopBeforeFitCountsAndIsFulfilledOnce) {
+  trainer_.Stop(StopReason::kPreempted);
+  EXPECT_EQ(Fit([] {}), 0);
+  EXPECT_EQ(status_.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(ExitCodeOf(status_), 143);
+  EXPECT_EQ(Fit([] {}), 20);
+  EXPECT_TRUE(status_.ok()) << status_;
+}
+
+TEST_F(Stopping, SigtermEndsWithTheCodeThatAsksForARestart) {
+  EXPECT_EQ(Fit([] { std::raise(SIGTERM); }), 3);
+  EXPECT_EQ(ExitCodeOf(status_), 143);
+  EXPECT_TRUE(absl::StrContains(status_.message(), "SIGTERM")) << status_;
+}
+
+TEST_F(Stopping, SigintEndsWithTheCodeOfAnInterrupt) {
+  EXPECT_EQ(Fit([] { std::raise(SIGINT); }), 3);
+  EXPECT_EQ(ExitCodeOf(status_), 130);
+}
+
+int handled = 0;
+
+TEST_F(Stopping, TheFormerHandlersAreBackAfterFit) {
+  std::signal(SIGTERM, [](int) { ++handled; });
+  Fit([] { std::raise(SIGTERM); });
+  EXPECT_EQ(handled, 0);
+  std::raise(SIGTERM);
+  EXPECT_EQ(handled, 1);
+  // A program that handles its signals itself.
+  FitOptions fit;
+  fit.handle_signals = false;
+  EXPECT_EQ(Fit([] { std::raise(SIGTERM); }, fit), 20);
+  EXPECT_EQ(handled, 2);
+  std::signal(SIGTERM, SIG_DFL);
+}
+
+TEST_F(Stopping, ASecondSignalEndsTheProcess) {
+  EXPECT_EXIT(Fit([] {
+                std::raise(SIGTERM);
+                std::raise(SIGTERM);
+              }),
+              ::testing::KilledBySignal(SIGTERM), "");
+}
+
+TEST_F(Stopping, OnStepMayEndTheTrainingWithSuccess) {
+  FitOptions fit;
+  fit.epochs = 4;
+  fit.on_step = [&](const TrainingProgress& progress) { return progress.step < 5; };
+  const auto history = trainer_.Fit(ClassificationEpochs(20), fit);
+  ASSERT_TRUE(history.ok()) << history.status();
+  ASSERT_EQ(history->size(), 1u);
+  EXPECT_EQ(history->back().examples, 100);
+}
+
+}  // namespace
+}  // namespace tandem
