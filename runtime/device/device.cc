@@ -96,12 +96,12 @@ absl::StatusOr<std::shared_ptr<DeviceSet>> DeviceSet::Create(const std::vector<D
   return set;
 }
 
-absl::StatusOr<std::shared_ptr<DeviceSet>> DeviceSet::FromEnvironment() {
+absl::StatusOr<std::shared_ptr<DeviceSet>> DeviceSet::FromEnvironment(absl::string_view prefix) {
   const char* text = std::getenv("TANDEM_DEVICES");
-  if (text == nullptr) return Create({{kCpu, 1}});
+  if (text == nullptr) return Create({{kCpu, 1}}, prefix);
   absl::StatusOr<std::vector<DeviceCount>> counts = ParseDeviceCounts(text);
   if (!counts.ok()) return WithContext(counts.status(), "TANDEM_DEVICES");
-  return Create(*counts);
+  return Create(*counts, prefix);
 }
 
 Device* DeviceSet::Find(absl::string_view name) const {

@@ -86,7 +86,8 @@ class DeviceSet {
       const std::vector<DeviceCount>& counts,
       absl::string_view prefix = "/job:localhost/replica:0/task:0");
   // As the environment says: TANDEM_DEVICES ("CPU:2"), else one CPU.
-  static absl::StatusOr<std::shared_ptr<DeviceSet>> FromEnvironment();
+  static absl::StatusOr<std::shared_ptr<DeviceSet>> FromEnvironment(
+      absl::string_view prefix = "/job:localhost/replica:0/task:0");
 
   // In order: CPU:0 is the first.
   const std::vector<std::unique_ptr<Device>>& devices() const { return devices_; }

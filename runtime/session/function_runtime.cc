@@ -75,8 +75,8 @@ FunctionRuntime::FunctionRuntime(std::shared_ptr<FunctionLibrary> library, Compi
 
 absl::StatusOr<std::shared_ptr<FunctionHandle>> FunctionRuntime::Instantiate(
     const FunctionRef& function, const KernelContext& c, bool host_results) {
-  const std::string key = absl::StrCat(AttrValue(function).Key(), "@", c.device().name,
-                                       host_results ? " to host" : "");
+  const std::string key =
+      absl::StrCat(AttrValue(function).Key(), "@", c.device().name, host_results ? " to host" : "");
   {
     MutexLock lock(mu_);
     const auto found = compiled_.find(key);

@@ -94,7 +94,7 @@ TEST(Start, RunsTheStepAndCallsDoneOnce) {
   int ended = 0;
   int right = 0;
   for (int i = 0; i < kRuns; ++i) {
-    (*callable)->Start({Tensor::Scalar<float>(static_cast<float>(i))}, {},
+    (*callable)->Start({Tensor::Scalar<float>(static_cast<float>(i))}, {}, nullptr,
                        [&, i](absl::StatusOr<std::vector<Tensor>> results) {
                          MutexLock lock(mu);
                          ++ended;
@@ -115,14 +115,14 @@ TEST(Start, TellsWhatIsWrongThroughDone) {
   ASSERT_TRUE(callable.ok()) << callable.status();
   absl::Status status;
   const auto note = [&](absl::StatusOr<std::vector<Tensor>> r) { status = r.status(); };
-  (*callable)->Start({Tensor::Scalar<int32_t>(1)}, {}, note);
+  (*callable)->Start({Tensor::Scalar<int32_t>(1)}, {}, nullptr, note);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   RunOptions timed;
   timed.timeout = absl::Seconds(1);
-  (*callable)->Start({Tensor::Scalar<float>(1)}, timed, note);
+  (*callable)->Start({Tensor::Scalar<float>(1)}, timed, nullptr, note);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   session->Close();
-  (*callable)->Start({Tensor::Scalar<float>(1)}, {}, note);
+  (*callable)->Start({Tensor::Scalar<float>(1)}, {}, nullptr, note);
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
 }
 
@@ -141,7 +141,7 @@ TEST(Start, IsEndedByWhoCancelsIt) {
     options.cancellation = &cancellation;
     Event ended;
     absl::Status status;
-    (*callable)->Start({}, options, [&](absl::StatusOr<std::vector<Tensor>> results) {
+    (*callable)->Start({}, options, nullptr, [&](absl::StatusOr<std::vector<Tensor>> results) {
       status = results.status();
       ended.Set();
     });

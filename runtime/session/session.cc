@@ -145,8 +145,9 @@ class LocalSession final : public Session {
                                               RunMetadata* metadata) override {
         return session_->RunCompiled(*compiled_, options, std::move(feeds), metadata);
       }
-      void Start(std::vector<Tensor> feeds, const RunOptions& options, Done done) override {
-        session_->StartCompiled(*compiled_, options, std::move(feeds), std::move(done));
+      void Start(std::vector<Tensor> feeds, const RunOptions& options, RunMetadata* metadata,
+                 Done done) override {
+        session_->StartCompiled(*compiled_, options, std::move(feeds), metadata, std::move(done));
       }
 
      private:
@@ -204,10 +205,10 @@ class LocalSession final : public Session {
   }
 
   void StartCompiled(CompiledSignature& compiled, const RunOptions& options,
-                     std::vector<Tensor> feeds, Callable::Done done) {
-    if (options.trace || options.timeout != absl::InfiniteDuration()) {
+                     std::vector<Tensor> feeds, RunMetadata* metadata, Callable::Done done) {
+    if (options.timeout != absl::InfiniteDuration()) {
       done(errors::InvalidArgument(
-          "a run that is started without waiting has no deadline and no trace of its own"));
+          "a run that is started without waiting has no deadline of its own; cancel it in time"));
       return;
     }
     absl::StatusOr<std::unique_ptr<StepState>> prepared = Prepare(compiled, options, feeds);
@@ -218,8 +219,12 @@ class LocalSession final : public Session {
     StepState* const state = prepared->release();  // Owned by the closure below.
     state->environment.is_driven = false;
     state->run->Start(&state->environment, /*call_depth=*/0, std::move(feeds),
-                      [this, &compiled, state,
+                      [this, &compiled, state, metadata,
                        done = std::move(done)](absl::StatusOr<std::vector<Tensor>> values) mutable {
+                        if (state->environment.tracer != nullptr) {
+                          std::vector<StepTracer::Event> events = state->tracer.Take();
+                          if (metadata != nullptr) metadata->events = std::move(events);
+                        }
                         // Others of the step's threads may still look for work in it; they find
                         // none.
                         CleanUp(*state);

@@ -90,10 +90,11 @@ class Session {
                                                     const RunOptions& options = {},
                                                     RunMetadata* metadata = nullptr) = 0;
     // As Run, but returns at once: threads of the process run the step. `done` is called once, on
-    // one of them, also when the arguments do not fit. The deadline is looked at by nobody:
-    // InvalidArgument when `options` has one, or asks for a trace. The session may not be destroyed
-    // before `done` has returned.
-    virtual void Start(std::vector<Tensor> feeds, const RunOptions& options, Done done) = 0;
+    // one of them, also when the arguments do not fit. `metadata` may be null; it is filled before
+    // `done` is called. Deadlines are the caller's affair, who cancels the run: InvalidArgument when
+    // `options` has one. The session may not be destroyed before `done` has been called.
+    virtual void Start(std::vector<Tensor> feeds, const RunOptions& options, RunMetadata* metadata,
+                       Done done) = 0;
   };
 
   virtual ~Session() = default;

@@ -1,0 +1,129 @@
+// tandem_server: one task of a cluster, serving clients' sessions until it is told to end.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "core/base/log.h"
+#include "core/base/status.h"
+#include "runtime/cluster/cluster_config.h"
+#include "runtime/rpc/server.h"
+
+ABSL_FLAG(
+    std::string, cluster, "",
+    "the cluster: JSON (a map of jobs, or a whole TF_CONFIG), a ServerDef or a ClusterDef, or "
+    "the name of a file with one of them. Default: TF_CONFIG, else a cluster of one task");
+ABSL_FLAG(std::string, job, "",
+          "the job of this task; default: as the cluster says, or its only job");
+ABSL_FLAG(int, task, -1, "the number of this task in its job; default: as the cluster says, or 0");
+ABSL_FLAG(int, port, -1, "listen on this port instead of the own address's; 0 picks a free one");
+ABSL_FLAG(std::string, bind, "", "listen on this address; default: loopback if the own address is");
+ABSL_FLAG(std::string, devices, "",
+          "devices to declare, as in CPU:2; default: TANDEM_DEVICES, or CPU:1");
+ABSL_FLAG(bool, insecure, false, "serve other machines without authentication");
+ABSL_FLAG(absl::Duration, grace, absl::Seconds(10),
+          "how long running steps may go on after SIGTERM or SIGINT");
+
+namespace tandem {
+namespace {
+
+constexpr char kUsage[] =
+    R"(serves TensorFlow graphs to clients' sessions.
+
+  tandem_server                                     one task, on a free port, which is printed
+  tandem_server --port=2222                         one task on port 2222
+  tandem_server --cluster=cluster.json --job=worker --task=0
+  TF_CONFIG='{"cluster": {"worker": ["localhost:2222"]},
+              "task": {"type": "worker", "index": 0}}' tandem_server
+
+A client connects with tf.compat.v1.Session("grpc://localhost:2222"), in Python, and needs no change.
+
+SIGTERM and SIGINT end the server: it takes no new steps, running ones get --grace. A second signal
+ends it at once. The exit code is 0, or 143 when clients had sessions. Clusters of more than one task
+are not supported yet.)";
+
+absl::StatusOr<std::string> ClusterDocument() {
+  const std::string flag = absl::GetFlag(FLAGS_cluster);
+  if (flag.empty()) {
+    if (const char* const config = std::getenv("TF_CONFIG")) return std::string(config);
+    return std::string(R"({"worker": ["localhost:0"]})");
+  }
+  if (flag[0] == '{') return flag;
+  std::ifstream file(flag, std::ios::binary);
+  if (!file) return errors::NotFound("--cluster: there is no file '", flag, "'");
+  std::ostringstream contents;
+  contents << file.rdbuf();
+  return contents.str();
+}
+
+absl::StatusOr<TaskId> OwnTask(const ClusterConfig& config) {
+  TaskId task = config.task.value_or(TaskId{});
+  if (!absl::GetFlag(FLAGS_job).empty()) task.job = absl::GetFlag(FLAGS_job);
+  if (absl::GetFlag(FLAGS_task) >= 0) task.index = absl::GetFlag(FLAGS_task);
+  if (task.job.empty()) {
+    if (config.jobs.size() != 1) {
+      return errors::InvalidArgument(
+          "the cluster has ", config.jobs.size(),
+          " jobs and does not say which task this is; use --job and --task");
+    }
+    task.job = config.jobs.begin()->first;
+  }
+  return task;
+}
+
+absl::Status Serve(bool* had_sessions) {
+  TANDEM_ASSIGN_OR_RETURN(const std::string document, ClusterDocument());
+  ServerOptions options;
+  TANDEM_ASSIGN_OR_RETURN(options.config, ParseClusterConfig(document));
+  TANDEM_ASSIGN_OR_RETURN(options.task, OwnTask(options.config));
+  if (absl::GetFlag(FLAGS_port) > 65535) {
+    return errors::InvalidArgument("--port=", absl::GetFlag(FLAGS_port),
+                                   ": ports go from 0 to 65535");
+  }
+  if (absl::GetFlag(FLAGS_port) >= 0) options.port = absl::GetFlag(FLAGS_port);
+  options.bind = absl::GetFlag(FLAGS_bind);
+  options.devices = absl::GetFlag(FLAGS_devices);
+  options.insecure = absl::GetFlag(FLAGS_insecure);
+
+  // Before any thread is made, so that all of them leave these signals to this one.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+
+  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Create(options));
+  TANDEM_RETURN_IF_ERROR(server->Start());
+  std::printf("serving /job:%s/task:%d at %s\n", options.task.job.c_str(), options.task.index,
+              server->target().c_str());
+  std::fflush(stdout);
+  int signal = 0;
+  sigwait(&signals, &signal);
+  TANDEM_LOG(Info) << (signal == SIGINT ? "SIGINT" : "SIGTERM")
+                   << ": the server ends; running steps have "
+                   << absl::FormatDuration(absl::GetFlag(FLAGS_grace));
+  // The next one ends the process.
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  *had_sessions = server->Stop(absl::GetFlag(FLAGS_grace));
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace tandem
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage(tandem::kUsage);
+  absl::ParseCommandLine(argc, argv);
+  bool had_sessions = false;
+  const absl::Status status = tandem::Serve(&had_sessions);
+  if (status.ok()) return had_sessions ? 143 : 0;
+  std::fprintf(stderr, "tandem_server: %s\n", std::string(status.message()).c_str());
+  return absl::IsInvalidArgument(status) ? 2 : 1;
+}
