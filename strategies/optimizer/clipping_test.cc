@@ -133,7 +133,8 @@ TEST(Clipping, AGlobalNormThatIsNotFiniteMakesAllGradientsNaN) {
   const double infinity = std::numeric_limits<double>::infinity();
   ASSERT_TRUE((*training)->Step({{{infinity, 0}}, {{1}}}).ok());
   for (const char* name : {"x", "y"}) {
-    for (const double value : *(*training)->Read(name)) EXPECT_TRUE(std::isnan(value)) << name;
+    const Doubles values = *(*training)->Read(name);
+    for (const double value : values) EXPECT_TRUE(std::isnan(value)) << name;
   }
 }
 

@@ -66,7 +66,7 @@ TEST(Optimizers, UpdatesAtOneCopyReadTheSameScalars) {
   std::map<std::string, const Node*> first;      // By device.
   for (const Node* node : (*training)->graph().nodes()) {
     if (node->op().name != "ResourceApplyAdam") continue;
-    const Node*& other = first.emplace(node->device(), node).first->second;
+    const Node*& other = first.emplace(node->requested_device(), node).first->second;
     for (int i = 3; i < 9; ++i) {
       EXPECT_EQ(node->input(i).node, other->input(i).node) << node->name() << " input " << i;
     }
