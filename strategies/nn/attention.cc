@@ -79,10 +79,11 @@ class Attention {
   // [batch, steps, features] to [batch, num_heads, steps, size].
   absl::StatusOr<Output> ToHeads(const std::string& role, Output x, int64_t size) const {
     const int64_t features = x.shape().dim(2);
-    TANDEM_ASSIGN_OR_RETURN(const Shape all, Shape::FromDims({options_.num_heads, size}));
+    TANDEM_ASSIGN_OR_RETURN(const Shape all,
+                            call_.ShapeOf(role + "/bias", {options_.num_heads, size}));
     const int64_t width = all.num_elements();
     TANDEM_ASSIGN_OR_RETURN(const Shape shape,
-                            Shape::FromDims({features, options_.num_heads, size}));
+                            call_.ShapeOf(role + "/kernel", {features, options_.num_heads, size}));
     TANDEM_ASSIGN_OR_RETURN(const Output kernel,
                             call_.Variable(role + "/kernel", shape, options_.kernel_initializer,
                                            Fans{features, width}));
@@ -102,8 +103,8 @@ class Attention {
     const Output query = call_.input();
     const int64_t outputs = options_.output_dim > 0 ? options_.output_dim : query.shape().dim(2);
     const int64_t width = options_.num_heads * size;
-    TANDEM_ASSIGN_OR_RETURN(const Shape shape,
-                            Shape::FromDims({options_.num_heads, size, outputs}));
+    TANDEM_ASSIGN_OR_RETURN(const Shape shape, call_.ShapeOf("attention_output/kernel",
+                                                             {options_.num_heads, size, outputs}));
     TANDEM_ASSIGN_OR_RETURN(const Output kernel,
                             call_.Variable("attention_output/kernel", shape,
                                            options_.kernel_initializer, Fans{width, outputs}));
@@ -123,9 +124,7 @@ class Attention {
   Output Masked(Output scores) const {
     Output visible;
     if (options_.causal) {
-      const Output matrix =
-          scope_.Call("Slice", {scope_.Call("Shape", {scores}), Tensor::Vector<int32_t>({2}),
-                                Tensor::Vector<int32_t>({2})});
+      const Output matrix = SizesOf(scope_, scores, 2, 4);
       visible =
           scope_.Call("MatrixBandPart", {scope_.Call("Fill", {matrix, Tensor::Scalar(true)}),
                                          Tensor::Scalar<int64_t>(-1), Tensor::Scalar<int64_t>(0)});

@@ -38,9 +38,9 @@ LayerPtr Conv2D(Conv2DOptions options) {
                                    options.padding};
         TANDEM_RETURN_IF_ERROR(window.Check(call));
         TANDEM_ASSIGN_OR_RETURN(const int64_t channels, call.LastSize(4, 4));
-        TANDEM_ASSIGN_OR_RETURN(
-            const Shape shape,
-            Shape::FromDims({options.kernel[0], options.kernel[1], channels, options.filters}));
+        TANDEM_ASSIGN_OR_RETURN(const Shape shape,
+                                call.ShapeOf("kernel", {options.kernel[0], options.kernel[1],
+                                                        channels, options.filters}));
         TANDEM_ASSIGN_OR_RETURN(const Output kernel,
                                 call.Variable("kernel", shape, options.kernel_initializer));
         const Output y = call.scope().Call("Conv2D", {call.input(), kernel}, WindowAttrs(options));
@@ -62,8 +62,8 @@ LayerPtr DepthwiseConv2D(DepthwiseConv2DOptions options) {
         }
         TANDEM_ASSIGN_OR_RETURN(const int64_t channels, call.LastSize(4, 4));
         TANDEM_ASSIGN_OR_RETURN(const Shape shape,
-                                Shape::FromDims({options.kernel[0], options.kernel[1], channels,
-                                                 options.depth_multiplier}));
+                                call.ShapeOf("kernel", {options.kernel[0], options.kernel[1],
+                                                        channels, options.depth_multiplier}));
         TANDEM_ASSIGN_OR_RETURN(const Output kernel,
                                 call.Variable("kernel", shape, options.kernel_initializer));
         const Output y = call.scope().Call("DepthwiseConv2dNative", {call.input(), kernel},

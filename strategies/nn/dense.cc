@@ -11,9 +11,10 @@ LayerPtr Dense(DenseOptions options) {
       "dense", [options = std::move(options)](const LayerCall& call) -> absl::StatusOr<Output> {
         TANDEM_RETURN_IF_ERROR(call.RequirePositive("units", options.units));
         TANDEM_ASSIGN_OR_RETURN(const int64_t features, call.LastSize(2));
-        TANDEM_ASSIGN_OR_RETURN(
-            const Output kernel,
-            call.Variable("kernel", Shape({features, options.units}), options.kernel_initializer));
+        TANDEM_ASSIGN_OR_RETURN(const Shape shape,
+                                call.ShapeOf("kernel", {features, options.units}));
+        TANDEM_ASSIGN_OR_RETURN(const Output kernel,
+                                call.Variable("kernel", shape, options.kernel_initializer));
         const int rank = call.shape().rank();
         Output x = call.input();
         if (rank > 2) x = ReshapeLike(call.scope(), x, x, 0, {-1, features});

@@ -17,8 +17,8 @@ LayerPtr Embedding(EmbeddingOptions options) {
           return call.Error("its input has the type ", DataTypeName(dtype),
                             "; it must be int32 or int64");
         }
-        TANDEM_ASSIGN_OR_RETURN(const Shape shape,
-                                Shape::FromDims({options.input_dim, options.output_dim}));
+        TANDEM_ASSIGN_OR_RETURN(
+            const Shape shape, call.ShapeOf("embeddings", {options.input_dim, options.output_dim}));
         TANDEM_ASSIGN_OR_RETURN(const Output embeddings,
                                 call.Variable("embeddings", shape, options.embeddings_initializer));
         return call.scope().Call("GatherV2",

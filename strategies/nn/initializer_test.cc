@@ -48,10 +48,10 @@ Moments MomentsOf(const Initializer& initializer, const Shape& shape) {
 }
 
 TEST(Initializer, RandomOnesHaveTheSpreadThatTheirFansAskFor) {
-  // A kernel of a convolution: 36 in, 720 out, 25920 values.
-  const Shape shape({3, 3, 4, 80});
-  const double in = 36;
-  const double average = (36 + 720) / 2.0;
+  // A kernel of a convolution: 360 in, 720 out, 28800 values.
+  const Shape shape({3, 3, 40, 80});
+  const double in = 360;
+  const double average = (360 + 720) / 2.0;
   const struct {
     const char* name;
     double variance;

@@ -99,6 +99,16 @@ absl::StatusOr<StrategyVariable*> LayerCall::Statistic(absl::string_view role, c
   return MakeVariable(role, shape, initializer, FansOf(shape), false);
 }
 
+absl::StatusOr<Shape> LayerCall::ShapeOf(absl::string_view role,
+                                         absl::Span<const int64_t> sizes) const {
+  absl::StatusOr<Shape> shape = Shape::FromDims(sizes);
+  if (!shape.ok()) {
+    return WithContext(shape.status(),
+                       absl::StrCat("layer '", path_, "': variable '", NameOf(role), "'"));
+  }
+  return shape;
+}
+
 absl::StatusOr<Output> LayerCall::Activated(const std::string& name, Output x) const {
   absl::StatusOr<Output> y = Activate(scope_, name, x);
   if (!y.ok()) return WithContext(y.status(), absl::StrCat("layer '", path_, "'"));
@@ -136,6 +146,14 @@ LayerPtr MakeLayer(std::string name, LayerFunction function, InputRules rules) {
   return std::make_shared<FunctionLayer>(std::move(name), std::move(function), rules);
 }
 
+Output SizesOf(const Scope& scope, Output x, int64_t first, int64_t last) {
+  // Shape functions see through this op.
+  return scope.Call(
+      "StridedSlice",
+      {scope.Call("Shape", {x}, {{"out_type", kInt64}}), Tensor::Vector<int64_t>({first}),
+       Tensor::Vector<int64_t>({last}), Tensor::Vector<int64_t>({1})});
+}
+
 Output ReshapeLike(const Scope& scope, Output x, Output like, int keep,
                    const std::vector<int64_t>& sizes) {
   std::vector<int64_t> target;
@@ -149,9 +167,7 @@ Output ReshapeLike(const Scope& scope, Output x, Output like, int keep,
   if (unknown <= 1) {
     return scope.Call("Reshape", {x, Tensor::Vector<int64_t>(absl::MakeConstSpan(target))});
   }
-  const Output kept =
-      scope.Call("Slice", {scope.Call("Shape", {like}, {{"out_type", kInt64}}),
-                           Tensor::Vector<int64_t>({0}), Tensor::Vector<int64_t>({keep})});
+  const Output kept = SizesOf(scope, like, 0, keep);
   return scope.Call(
       "Reshape",
       {x, scope.Call("ConcatV2", {kept, Tensor::Vector<int64_t>(absl::MakeConstSpan(sizes)),

@@ -58,6 +58,9 @@ class LayerCall {
   // `x` after the activation of that name (activation.h).
   absl::StatusOr<Output> Activated(const std::string& name, Output x) const;
 
+  // The shape of a variable called `role`. InvalidArgument: it has too many elements.
+  absl::StatusOr<Shape> ShapeOf(absl::string_view role, absl::Span<const int64_t> sizes) const;
+
   // InvalidArgument: "layer '<path>': …".
   template <typename... Args>
   absl::Status Error(const Args&... args) const {
@@ -97,6 +100,9 @@ struct InputRules {
 // A layer that checks its inputs by `rules` and then calls `function`. Errors of nodes that
 // `function` adds reach the caller too.
 LayerPtr MakeLayer(std::string name, LayerFunction function, InputRules rules = {});
+
+// Sizes [first, last) of `x`, a vector of int64 in the graph.
+Output SizesOf(const Scope& scope, Output x, int64_t first, int64_t last);
 
 // `x` under the shape that `like` has in its first `keep` dimensions, followed by `sizes`.
 Output ReshapeLike(const Scope& scope, Output x, Output like, int keep,

@@ -31,11 +31,13 @@ absl::StatusOr<Output> CallLstm(const LayerCall& call, const LstmOptions& option
   }
   TANDEM_ASSIGN_OR_RETURN(const int64_t features, call.LastSize(3, 3));
   if (call.shape().dim(1) == 0) return call.ShapeError("[batch, steps, features] with a step");
-  TANDEM_ASSIGN_OR_RETURN(const Output kernel, call.Variable("kernel", Shape({features, 4 * units}),
-                                                             options.kernel_initializer));
-  TANDEM_ASSIGN_OR_RETURN(
-      const Output recurrent,
-      call.Variable("recurrent_kernel", Shape({units, 4 * units}), options.recurrent_initializer));
+  TANDEM_ASSIGN_OR_RETURN(const Shape kernel_shape, call.ShapeOf("kernel", {features, 4 * units}));
+  TANDEM_ASSIGN_OR_RETURN(const Shape recurrent_shape,
+                          call.ShapeOf("recurrent_kernel", {units, 4 * units}));
+  TANDEM_ASSIGN_OR_RETURN(const Output kernel,
+                          call.Variable("kernel", kernel_shape, options.kernel_initializer));
+  TANDEM_ASSIGN_OR_RETURN(const Output recurrent, call.Variable("recurrent_kernel", recurrent_shape,
+                                                                options.recurrent_initializer));
   const Scope& scope = call.scope();
   const auto zeros = [&](int64_t size) {
     return scope.Call("Fill", {Tensor::Vector<int64_t>({size}), 0.0f});
@@ -47,16 +49,12 @@ absl::StatusOr<Output> CallLstm(const LayerCall& call, const LstmOptions& option
                                         : options.bias_initializer;
     TANDEM_ASSIGN_OR_RETURN(bias, call.Variable("bias", Shape({4 * units}), initializer));
   }
-  const Output sizes = scope.Call("Shape", {call.input()}, {{"out_type", kInt64}});
-  const auto size = [&](int64_t axis) {
-    return scope.Call("Slice",
-                      {sizes, Tensor::Vector<int64_t>({axis}), Tensor::Vector<int64_t>({1})});
-  };
-  const Output steps = scope.Call("Squeeze", {size(1)});
+  const Output steps = scope.Call("Squeeze", {SizesOf(scope, call.input(), 1, 2)});
   const Output state = scope.Call(
-      "Fill", {scope.Call("ConcatV2",
-                          {size(0), Tensor::Vector<int64_t>({units}), Tensor::Scalar<int32_t>(0)}),
-               0.0f});
+      "Fill",
+      {scope.Call("ConcatV2", {SizesOf(scope, call.input(), 0, 1), Tensor::Vector<int64_t>({units}),
+                               Tensor::Scalar<int32_t>(0)}),
+       0.0f});
   const Tensor swapped = Tensor::Vector<int32_t>({1, 0, 2});
   const Output x = scope.Call("Transpose", {call.input(), swapped});
   const Output weights = scope.Call("ConcatV2", {kernel, recurrent, Tensor::Scalar<int32_t>(0)});
