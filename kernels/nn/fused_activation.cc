@@ -66,6 +66,11 @@ absl::StatusOr<FusedActivation> ParseFusedOps(const std::vector<std::string>& fu
                                "LeakyRelu, Tanh, Sigmoid");
 }
 
+void Activate(float* x, int64_t n, const FusedActivation& activation, ParallelRunner& parallel) {
+  parallel.For(n, 0.5,
+               [&](int64_t begin, int64_t end) { Activate(x + begin, end - begin, activation); });
+}
+
 template <typename T>
 void AddBiasAndActivate(T* values, int64_t rows, int64_t columns, const T* bias,
                         const FusedActivation& activation, ParallelRunner& parallel) {

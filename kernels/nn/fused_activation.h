@@ -23,6 +23,9 @@ struct FusedActivation {
 absl::StatusOr<FusedActivation> ParseFusedOps(const std::vector<std::string>& fused_ops,
                                               float leakyrelu_alpha);
 
+// x = activation(x) for n elements. What is no number stays none.
+void Activate(float* x, int64_t n, const FusedActivation& activation, ParallelRunner& parallel);
+
 // values = activation(values + bias), for `rows` rows of `columns`, with one bias for each column.
 // T is float, Float16 or Bfloat16.
 template <typename T>

@@ -1,8 +1,13 @@
 // _FusedConv2D: activation(convolution(input, filter) + bias). Made by graph passes, Tandem's and
 // TensorFlow's.
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "absl/base/casts.h"
 #include "core/base/status.h"
 #include "core/kernel/factories.h"
 #include "core/kernel/kernel.h"
@@ -12,6 +17,23 @@
 
 namespace tandem {
 namespace {
+
+// The largest magnitude among `n` numbers; larger than all of them, or not a number, when there is
+// one that is not. Magnitudes are ordered as their bits are, with infinity and then all that is no
+// number above the others.
+float LargestMagnitude(const float* x, int64_t n, ParallelRunner& parallel) {
+  std::atomic<uint32_t> largest{0};
+  parallel.For(n, 0.1, [&](int64_t begin, int64_t end) {
+    uint32_t most = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      most = std::max(most, absl::bit_cast<uint32_t>(x[i]) & 0x7fffffffu);
+    }
+    uint32_t before = largest.load(std::memory_order_relaxed);
+    while (before < most && !largest.compare_exchange_weak(before, most)) {
+    }
+  });
+  return absl::bit_cast<float>(largest.load());
+}
 
 class FusedConv2DKernel : public Kernel {
  public:
@@ -56,14 +78,29 @@ class FusedConv2DKernel : public Kernel {
     if (output->dtype() != kFloat32) {
       TANDEM_ASSIGN_OR_RETURN(result, c.AllocateTemporary(kFloat32, output->shape()));
     }
+    float* const to = result.MutableElements<float>().data();
+    // oneDNN's activations may make a zero of what is no number. Where such could arise they come
+    // after the convolution instead.
+    const bool finite = activation_.kind == ActivationKind::kNone || StaysFinite(c, conv, x, w, b);
     TANDEM_RETURN_IF_ERROR(ConvolveFloat(
         conv, x.Elements<float>().data(), w.Elements<float>().data(), b.Elements<float>().data(),
-        activation_, result.MutableElements<float>().data(), c.parallel().parallelism()));
+        finite ? activation_ : FusedActivation(), to, c.parallel().parallelism()));
+    if (!finite) Activate(to, result.num_elements(), activation_, c.parallel());
     FromFloat(result, *output, c.parallel());
     return absl::OkStatus();
   }
 
  private:
+  // True when no sum of the convolution can overflow, let alone be no number.
+  static bool StaysFinite(KernelContext& c, const Convolution& conv, const Tensor& x,
+                          const Tensor& w, const Tensor& b) {
+    const auto largest = [&](const Tensor& t) -> double {
+      return LargestMagnitude(t.Elements<float>().data(), t.num_elements(), c.parallel());
+    };
+    const auto terms = static_cast<double>(w.num_elements() / conv.out_channels);
+    return largest(x) * largest(w) * terms + largest(b) < std::numeric_limits<float>::max() / 2;
+  }
+
   WindowAttrs attrs_;
   FusedActivation activation_;
 };
