@@ -123,6 +123,16 @@ TANDEM_OP("ResourceApplyAdam")
     .HostMemory({"var", "m", "v"})
     .Cpu(UpdateByRule<Adam>());
 
+TANDEM_OP("_TandemApplyManyAdam")
+    .Inputs(
+        "var:N*resource, m:N*resource, v:N*resource, beta1_power:T, beta2_power:T, lr:T, beta1:T, "
+        "beta2:T, epsilon:T, grad:N*T")
+    .Attrs(TANDEM_UPDATE_MANY_ATTRS "; use_nesterov:bool=False")
+    .Stateful()
+    .Shape(NoOutputs)
+    .HostMemory({"var", "m", "v"})
+    .Cpu(UpdateByRule<Adam>());
+
 TANDEM_OP("ResourceApplyAdamWithAmsgrad")
     .Inputs(
         "var:resource, m:resource, v:resource, vhat:resource, beta1_power:T, beta2_power:T, "

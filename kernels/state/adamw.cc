@@ -53,5 +53,15 @@ TANDEM_OP("_TandemApplyAdamW")
     .HostMemory({"var", "m", "v"})
     .Cpu(UpdateByRealRule<AdamW>());
 
+TANDEM_OP("_TandemApplyManyAdamW")
+    .Inputs(
+        "var:N*resource, m:N*resource, v:N*resource, beta1_power:T, beta2_power:T, lr:T, beta1:T, "
+        "beta2:T, epsilon:T, decay:T, grad:N*T")
+    .Attrs(TANDEM_UPDATE_MANY_ATTRS)
+    .Stateful()
+    .Shape(NoOutputs)
+    .HostMemory({"var", "m", "v"})
+    .Cpu(UpdateByRealRule<AdamW>());
+
 }  // namespace
 }  // namespace tandem::state

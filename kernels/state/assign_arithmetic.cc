@@ -36,7 +36,7 @@ absl::Status Change(KernelContext& c) {
     Tensor& value = variable->value();
     if (!value.is_valid()) return variable.NotInitialized(missing);
     if (value.shape() != change.shape()) {
-      return errors::InvalidArgument("variable '", variable.name, "' has shape ",
+      return errors::InvalidArgument("variable '", variable.name(), "' has shape ",
                                      value.shape().DebugString(), " and what changes it ",
                                      change.shape().DebugString(), "; they must be the same");
     }

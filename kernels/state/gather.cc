@@ -84,7 +84,7 @@ class ResourceGatherKernel : public Kernel {
       array::ReadIndices(indices, bad, bad + 1, &value);
       return errors::InvalidArgument("index ", value, " (number ", bad, " of indices of shape ",
                                      indices.shape().DebugString(), ") lies outside [0, ", limit,
-                                     "), dimension ", batch_dims, " of variable '", variable.name,
+                                     "), dimension ", batch_dims, " of variable '", variable.name(),
                                      "' of shape ", params.shape().DebugString());
     }
     TANDEM_ASSIGN_OR_RETURN(Tensor * output, c.AllocateOutput(0, std::move(shape)));

@@ -36,5 +36,13 @@ TANDEM_OP("ResourceApplyGradientDescent")
     .HostMemory({"var"})
     .Cpu(UpdateByRule<GradientDescent>());
 
+TANDEM_OP("_TandemApplyManyGradientDescent")
+    .Inputs("var:N*resource, alpha:T, delta:N*T")
+    .Attrs(TANDEM_UPDATE_MANY_ATTRS)
+    .Stateful()
+    .Shape(NoOutputs)
+    .HostMemory({"var"})
+    .Cpu(UpdateByRule<GradientDescent>());
+
 }  // namespace
 }  // namespace tandem::state

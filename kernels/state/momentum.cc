@@ -99,6 +99,14 @@ TANDEM_OP("ResourceApplyMomentum")
     .HostMemory({"var", "accum"})
     .Cpu(UpdateByRule<Momentum>());
 
+TANDEM_OP("_TandemApplyManyMomentum")
+    .Inputs("var:N*resource, accum:N*resource, lr:T, grad:N*T, momentum:T")
+    .Attrs(TANDEM_UPDATE_MANY_ATTRS "; use_nesterov:bool=False")
+    .Stateful()
+    .Shape(NoOutputs)
+    .HostMemory({"var", "accum"})
+    .Cpu(UpdateByRule<Momentum>());
+
 TANDEM_OP("ResourceSparseApplyMomentum")
     .Inputs("var:resource, accum:resource, lr:T, grad:T, indices:Tindices, momentum:T")
     .Attrs(TANDEM_SPARSE_UPDATE_ATTRS "; use_nesterov:bool=False")
@@ -112,6 +120,14 @@ TANDEM_OP("ResourceApplyKerasMomentum")
     .Attrs(TANDEM_UPDATE_ATTRS "; use_nesterov:bool=False")
     .Stateful()
     .Shape(UpdateShape)
+    .HostMemory({"var", "accum"})
+    .Cpu(UpdateByRule<KerasMomentum>());
+
+TANDEM_OP("_TandemApplyManyKerasMomentum")
+    .Inputs("var:N*resource, accum:N*resource, lr:T, grad:N*T, momentum:T")
+    .Attrs(TANDEM_UPDATE_MANY_ATTRS "; use_nesterov:bool=False")
+    .Stateful()
+    .Shape(NoOutputs)
     .HostMemory({"var", "accum"})
     .Cpu(UpdateByRule<KerasMomentum>());
 

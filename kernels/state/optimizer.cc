@@ -16,6 +16,16 @@ bool IsVariable(const ArgDef& arg) { return arg.is_ref || arg.type == kResource;
 bool IsGradient(const ArgDef& arg) { return arg.name == "grad" || arg.name == "delta"; }
 bool IsIndices(const ArgDef& arg) { return arg.name == "indices"; }
 
+// As many variables as are locked at once. So readers of the first one need not wait for all the
+// others, and the thread sanitizer, which follows 64 locks of a thread, can do so.
+constexpr size_t kMaxLockedVariables = 48;
+
+absl::Span<const VariableInput> VariablesOf(int member, absl::Span<const VariableInput> variables,
+                                            int num_variables) {
+  return variables.subspan(static_cast<size_t>(member * num_variables),
+                           static_cast<size_t>(num_variables));
+}
+
 }  // namespace
 
 absl::Status UpdateKernel::InitLayout(KernelInit& init, DataType compute_type,
@@ -23,31 +33,40 @@ absl::Status UpdateKernel::InitLayout(KernelInit& init, DataType compute_type,
   dtype_ = init.Attr<DataType>("T");
   compute_type_ = compute_type;
   cost_ = nanoseconds_per_element;
-  const std::vector<ArgDef>& inputs = init.op().inputs;
-  for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
-    const ArgDef& arg = inputs[static_cast<size_t>(i)];
+  bool has_gradient = false;
+  for (const ArgDef& arg : init.op().inputs) {
+    const Argument argument{num_lists_, num_singles_, !arg.number_attr.empty()};
+    (argument.is_list ? num_lists_ : num_singles_)++;
     if (IsVariable(arg)) {
       ++num_variables_;
     } else if (IsGradient(arg)) {
-      gradient_ = i;
+      gradient_ = argument;
+      has_gradient = true;
     } else if (IsIndices(arg)) {
-      indices_ = i;
+      indices_ = argument.Input(0, 1);
     } else {
-      scalars_.push_back(i);
+      scalars_.push_back(argument);
     }
   }
+  // The lists are the variables and the gradient, or there are none.
+  const bool lists_fit = num_lists_ == 0 || num_lists_ == num_variables_ + 1;
   if (num_variables_ > kMaxUpdateVariables || scalars_.size() > kMaxUpdateScalars ||
-      gradient_ < 0) {
+      !has_gradient || !lists_fit || (num_lists_ > 0 && indices_ >= 0)) {
     return errors::Internal("op ", init.op().name, " is not laid out as an update of variables");
   }
   return absl::OkStatus();
 }
 
-absl::Status UpdateKernel::ReadScalars(KernelContext& c, void* scalars) const {
+int UpdateKernel::CountMembers(const KernelContext& c) const {
+  return num_lists_ == 0 ? 1 : (c.num_inputs() - num_singles_) / num_lists_;
+}
+
+absl::Status UpdateKernel::ReadScalars(KernelContext& c, int count, void* scalars) const {
   for (size_t i = 0; i < scalars_.size(); ++i) {
-    const Tensor& scalar = c.input(scalars_[i]);
+    const int input = scalars_[i].Input(0, count);
+    const Tensor& scalar = c.input(input);
     if (!scalar.shape().IsScalar()) {
-      return errors::InvalidArgument("input ", scalars_[i], " must be a scalar; it has shape ",
+      return errors::InvalidArgument("input ", input, " must be a scalar; it has shape ",
                                      scalar.shape().DebugString());
     }
     if (dtype_ == kFloat16) {
@@ -62,15 +81,15 @@ absl::Status UpdateKernel::ReadScalars(KernelContext& c, void* scalars) const {
   return absl::OkStatus();
 }
 
-absl::Status UpdateKernel::CheckValues(KernelContext& c,
+absl::Status UpdateKernel::CheckValues(KernelContext& c, int member, int count,
                                        absl::Span<const VariableInput> variables) const {
   for (const VariableInput& variable : variables) {
     const Tensor& value = LockedValue(variable);
     if (!value.is_valid()) return variable.NotInitialized(absl::StatusCode::kFailedPrecondition);
     if (value.shape() != LockedValue(variables[0]).shape()) {
       return errors::InvalidArgument(
-          "variable '", variable.name, "' has shape ", value.shape().DebugString(), " and '",
-          variables[0].name, "' has shape ", LockedValue(variables[0]).shape().DebugString(),
+          "variable '", variable.name(), "' has shape ", value.shape().DebugString(), " and '",
+          variables[0].name(), "' has shape ", LockedValue(variables[0]).shape().DebugString(),
           "; an optimizer's variables must have one shape");
     }
   }
@@ -83,61 +102,119 @@ absl::Status UpdateKernel::CheckValues(KernelContext& c,
                                      indices.DebugString());
     }
     if (shape.rank() < 1) {
-      return errors::InvalidArgument("variable '", variables[0].name,
+      return errors::InvalidArgument("variable '", variables[0].name(),
                                      "' is a scalar; a sparse update needs rows");
     }
     absl::InlinedVector<int64_t, 4> dims(shape.dims().begin(), shape.dims().end());
     dims[0] = indices.dim(0);
     TANDEM_ASSIGN_OR_RETURN(wanted, Shape::FromDims(dims));
   }
-  if (c.input(gradient_).shape() != wanted) {
-    return errors::InvalidArgument(
-        "the gradient has shape ", c.input(gradient_).shape().DebugString(), "; variable '",
-        variables[0].name, "' of shape ", shape.DebugString(), " wants ", wanted.DebugString());
+  const Tensor& gradient = Gradient(c, member, count);
+  if (gradient.shape() != wanted) {
+    return errors::InvalidArgument("the gradient has shape ", gradient.shape().DebugString(),
+                                   "; variable '", variables[0].name(), "' of shape ",
+                                   shape.DebugString(), " wants ", wanted.DebugString());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status UpdateKernel::GatherVariables(KernelContext& c, int first, int count,
+                                           Variables& variables) const {
+  for (int member = first; member < count; ++member) {
+    const size_t begin = variables.size();
+    if (begin + static_cast<size_t>(num_variables_) > kMaxLockedVariables) break;
+    bool is_locked_already = false;
+    for (int i = 0; i < num_variables_; ++i) {
+      const int input = num_lists_ > 0 ? i * count + member : i;
+      TANDEM_ASSIGN_OR_RETURN(VariableInput variable,
+                              GetVariable(c, input, absl::StatusCode::kFailedPrecondition));
+      TANDEM_RETURN_IF_ERROR(CheckType(variable, dtype_));
+      for (size_t other = 0; other < variables.size(); ++other) {
+        if (variables[other].variable != variable.variable) continue;
+        if (other >= begin) {
+          return errors::InvalidArgument("variable '", variable.name(),
+                                         "' is given twice; an optimizer's variables are distinct");
+        }
+        is_locked_already = true;
+      }
+      variables.push_back(std::move(variable));
+    }
+    if (is_locked_already) {
+      // The member comes again when the others are done.
+      variables.resize(begin);
+      break;
+    }
   }
   return absl::OkStatus();
 }
 
 absl::Status UpdateKernel::Compute(KernelContext& c) {
-  absl::InlinedVector<VariableInput, kMaxUpdateVariables> variables;
-  for (int i = 0; i < num_variables_; ++i) {
-    TANDEM_ASSIGN_OR_RETURN(VariableInput variable,
-                            GetVariable(c, i, absl::StatusCode::kFailedPrecondition));
-    TANDEM_RETURN_IF_ERROR(CheckType(variable, dtype_));
-    for (const VariableInput& other : variables) {
-      if (other.variable == variable.variable) {
-        return errors::InvalidArgument("variable '", variable.name,
-                                       "' is given twice; an optimizer's variables are distinct");
-      }
-    }
-    variables.push_back(std::move(variable));
-  }
+  const int count = CountMembers(c);
   alignas(16) char scalars[kMaxUpdateScalars * 16];
-  TANDEM_RETURN_IF_ERROR(WithLocks(variables, [&]() -> absl::Status {
-    TANDEM_RETURN_IF_ERROR(CheckValues(c, variables));
-    TANDEM_RETURN_IF_ERROR(ReadScalars(c, scalars));
-    return indices_ >= 0 ? ApplySparse(c, variables, scalars) : ApplyDense(c, variables, scalars);
-  }));
+  Variables variables;
+  for (int first = 0; first < count;) {
+    variables.clear();
+    TANDEM_RETURN_IF_ERROR(GatherVariables(c, first, count, variables));
+    const int members = static_cast<int>(variables.size()) / num_variables_;
+    TANDEM_RETURN_IF_ERROR(WithLocks(variables, [&]() -> absl::Status {
+      for (int i = 0; i < members; ++i) {
+        TANDEM_RETURN_IF_ERROR(
+            CheckValues(c, first + i, count, VariablesOf(i, variables, num_variables_)));
+      }
+      TANDEM_RETURN_IF_ERROR(ReadScalars(c, count, scalars));
+      return indices_ >= 0 ? ApplySparse(c, variables, scalars)
+                           : ApplyDense(c, first, count, variables, scalars);
+    }));
+    first += members;
+  }
   if (c.num_outputs() > 0) c.SetOutputReference(0, variables[0].variable);
   return absl::OkStatus();
 }
 
-absl::Status UpdateKernel::ApplyDense(KernelContext& c, absl::Span<const VariableInput> variables,
+absl::Status UpdateKernel::ApplyDense(KernelContext& c, int first, int count,
+                                      absl::Span<const VariableInput> variables,
                                       const void* scalars) const {
   absl::InlinedVector<Overwrite, kMaxUpdateVariables> targets;
-  Pointers pointers;
-  for (size_t i = 0; i < variables.size(); ++i) {
-    Tensor& value = LockedValue(variables[i]);
-    TANDEM_ASSIGN_OR_RETURN(Overwrite target, Overwrite::Begin(c, value));
-    pointers.before[i] = static_cast<const char*>(value.data());
-    pointers.after[i] = static_cast<char*>(target.data());
-    targets.push_back(std::move(target));
+  absl::InlinedVector<Part, 1> parts;
+  int64_t elements = 0;
+  const int members = static_cast<int>(variables.size()) / num_variables_;
+  for (int member = 0; member < members; ++member) {
+    const Tensor& gradient = Gradient(c, first + member, count);
+    if (gradient.num_elements() == 0) continue;
+    Part part;
+    part.first = elements;
+    size_t i = 0;
+    for (const VariableInput& variable : VariablesOf(member, variables, num_variables_)) {
+      Tensor& value = LockedValue(variable);
+      TANDEM_ASSIGN_OR_RETURN(Overwrite target, Overwrite::Begin(c, value));
+      part.pointers.before[i] = static_cast<const char*>(value.data());
+      part.pointers.after[i] = static_cast<char*>(target.data());
+      targets.push_back(std::move(target));
+      ++i;
+    }
+    part.pointers.gradient = static_cast<const char*>(gradient.data());
+    parts.push_back(part);
+    elements += gradient.num_elements();
   }
-  pointers.gradient = static_cast<const char*>(c.input(gradient_).data());
-  c.parallel().For(c.input(gradient_).num_elements(), cost_, [&](int64_t begin, int64_t end) {
-    ApplyAt(pointers, begin, begin, scalars, end - begin);
+  c.parallel().For(elements, cost_, [&](int64_t begin, int64_t end) {
+    // The last part that begins at `begin` or before it.
+    auto part = std::upper_bound(parts.begin(), parts.end(), begin,
+                                 [](int64_t at, const Part& p) { return at < p.first; }) -
+                1;
+    for (; begin < end; ++part) {
+      const int64_t part_end = part + 1 == parts.end() ? elements : (part + 1)->first;
+      const int64_t n = std::min(part_end, end) - begin;
+      ApplyAt(part->pointers, begin - part->first, begin - part->first, scalars, n);
+      begin += n;
+    }
   });
-  for (size_t i = 0; i < variables.size(); ++i) targets[i].Commit(LockedValue(variables[i]));
+  auto target = targets.begin();
+  for (int member = 0; member < members; ++member) {
+    if (Gradient(c, first + member, count).num_elements() == 0) continue;
+    for (const VariableInput& variable : VariablesOf(member, variables, num_variables_)) {
+      (target++)->Commit(LockedValue(variable));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -151,7 +228,7 @@ absl::Status UpdateKernel::ApplySparse(KernelContext& c, absl::Span<const Variab
     if (rows[i] >= 0 && rows[i] < limit) continue;
     return errors::InvalidArgument("index ", rows[i], " (number ", i, " of ", rows.size(),
                                    ") lies outside [0, ", limit, "), the rows of variable '",
-                                   variables[0].name, "'");
+                                   variables[0].name(), "'");
   }
   if (rows.empty()) return absl::OkStatus();
   Pointers pointers;
@@ -161,7 +238,7 @@ absl::Status UpdateKernel::ApplySparse(KernelContext& c, absl::Span<const Variab
     pointers.after[i] = static_cast<char*>(value.mutable_data());
     pointers.before[i] = pointers.after[i];
   }
-  pointers.gradient = static_cast<const char*>(c.input(gradient_).data());
+  pointers.gradient = static_cast<const char*>(Gradient(c, 0, 1).data());
   const int64_t row_size = LockedValue(variables[0]).num_elements() / limit;
   ForEachRow(c.parallel(), rows, 10 + cost_ * static_cast<double>(row_size),
              [&](int64_t i, int64_t row) {

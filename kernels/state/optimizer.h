@@ -19,9 +19,19 @@
 //   };
 //   TANDEM_OP("ApplyGradientDescent")….Cpu(UpdateByRule<GradientDescent>());
 //
+// An op may also update many variables in one go. Its arguments are those of the single op, in the
+// same order, with lists ("N*") in the places of variables and gradient; scalars are shared:
+//
+//   TANDEM_OP("_TandemApplyManyGradientDescent")
+//       .Inputs("var:N*resource, alpha:T, delta:N*T")….Cpu(UpdateByRule<GradientDescent>());
+//
+// The result is that of N single ops, bit for bit; the loop over all elements of all variables is
+// split over threads at once, so that small variables cost next to nothing. Variables are locked
+// some tens at a time.
+//
 // Memory: a value that nobody else holds is overwritten; of another the new value goes to fresh
 // memory in the same pass, so that what was read before stays as it was without a copy. Errors:
-// nothing is changed when an op fails.
+// nothing is changed when an op fails; of many variables, those before the one that fails may be.
 #ifndef TANDEM_KERNELS_STATE_OPTIMIZER_H_
 #define TANDEM_KERNELS_STATE_OPTIMIZER_H_
 
@@ -30,6 +40,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "core/base/status.h"
 #include "core/kernel/factories.h"
@@ -64,11 +75,30 @@ class UpdateKernel : public Kernel {
   absl::Status InitLayout(KernelInit& init, DataType compute_type, double nanoseconds_per_element);
 
  private:
+  // An argument of the op: one input, or a list with an input for each member. How long lists are
+  // is seen when the kernel runs: a session may give one kernel to plans that update different
+  // numbers of variables.
+  struct Argument {
+    int lists_before = 0;
+    int singles_before = 0;
+    bool is_list = false;
+
+    int Input(int member, int count) const {
+      return lists_before * count + singles_before + (is_list ? member : 0);
+    }
+  };
   struct Pointers {
     std::array<const char*, kMaxUpdateVariables> before{};
     std::array<char*, kMaxUpdateVariables> after{};
     const char* gradient = nullptr;
   };
+  // A variable with its slots, locked, as one of several: `first` is the number of elements of
+  // those before it.
+  struct Part {
+    Pointers pointers;
+    int64_t first = 0;
+  };
+  using Variables = absl::InlinedVector<VariableInput, kMaxUpdateVariables>;
 
   // Updates `n` elements. Scalars are of the compute type, the rest too.
   virtual void Apply(const Pointers& pointers, const void* scalars, int64_t n) const = 0;
@@ -79,20 +109,30 @@ class UpdateKernel : public Kernel {
   template <typename Small>
   void ApplyInFloat(const Pointers& pointers, const void* scalars, int64_t n) const;
 
-  absl::Status ReadScalars(KernelContext& c, void* scalars) const;
-  // REQUIRES: the variables are locked.
-  absl::Status CheckValues(KernelContext& c, absl::Span<const VariableInput> variables) const;
-  absl::Status ApplyDense(KernelContext& c, absl::Span<const VariableInput> variables,
-                          const void* scalars) const;
+  // How many variables, each with its slots, are updated.
+  int CountMembers(const KernelContext& c) const;
+  const Tensor& Gradient(const KernelContext& c, int member, int count) const {
+    return c.input(gradient_.Input(member, count));
+  }
+  // Puts the variables of members from `first` on into the list, as many as are locked at once.
+  absl::Status GatherVariables(KernelContext& c, int first, int count, Variables& variables) const;
+  absl::Status ReadScalars(KernelContext& c, int count, void* scalars) const;
+  // REQUIRES, for the following: the variables are locked. They are those of whole members.
+  absl::Status CheckValues(KernelContext& c, int member, int count,
+                           absl::Span<const VariableInput> variables) const;
+  absl::Status ApplyDense(KernelContext& c, int first, int count,
+                          absl::Span<const VariableInput> variables, const void* scalars) const;
   absl::Status ApplySparse(KernelContext& c, absl::Span<const VariableInput> variables,
                            const void* scalars) const;
 
   DataType dtype_ = DataType::kInvalid;
   DataType compute_type_ = DataType::kInvalid;
-  int num_variables_ = 0;
-  int gradient_ = -1;
+  int num_lists_ = 0;
+  int num_singles_ = 0;
+  int num_variables_ = 0;  // Of each member. They are the op's first arguments.
+  Argument gradient_;
   int indices_ = -1;  // Dense when there are none.
-  std::vector<int> scalars_;
+  std::vector<Argument> scalars_;
   double cost_ = 1;
 
   template <typename Rule, typename T>
@@ -156,6 +196,7 @@ absl::Status UpdateShape(ShapeContext& c);
 
 // The attributes that all these ops have; more may follow.
 #define TANDEM_UPDATE_ATTRS "T:type" TANDEM_NUMBER_TYPES "; use_locking:bool=False"
+#define TANDEM_UPDATE_MANY_ATTRS "N:int>=1; " TANDEM_UPDATE_ATTRS
 #define TANDEM_SPARSE_UPDATE_ATTRS \
   "T:type" TANDEM_NUMBER_TYPES "; Tindices:type{int32,int64}; use_locking:bool=False"
 

@@ -95,7 +95,7 @@ class AssignKernel : public Kernel {
 
   absl::Status Compute(KernelContext& c) override {
     const RefPtr<Variable> variable = c.input_slot(0).reference;
-    TANDEM_RETURN_IF_ERROR(CheckType({variable, "(reference)"}, c.input(1).dtype()));
+    TANDEM_RETURN_IF_ERROR(CheckType({variable, nullptr}, c.input(1).dtype()));
     {
       MutexLock lock(variable->mu());
       const Tensor& old = variable->value();

@@ -165,7 +165,7 @@ class AssignKernel : public Kernel {
     MutexLock lock(target.mu());
     const Tensor& old = target.value();
     if (validate_shape_ && old.is_valid() && old.shape() != c.input(1).shape()) {
-      return errors::InvalidArgument("variable '", variable.name, "' has shape ",
+      return errors::InvalidArgument("variable '", variable.name(), "' has shape ",
                                      old.shape().DebugString(), " and the new value ",
                                      c.input(1).shape().DebugString(),
                                      "; with validate_shape they must be the same");
@@ -187,8 +187,8 @@ class DestroyKernel : public Kernel {
   }
 
   absl::Status Compute(KernelContext& c) override {
-    TANDEM_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleInput(c, 0));
-    absl::Status status = Destroy(c, handle);
+    TANDEM_ASSIGN_OR_RETURN(const ResourceHandle* const handle, HandleInput(c, 0));
+    absl::Status status = Destroy(c, *handle);
     if (ignore_missing_ && absl::IsNotFound(status)) return absl::OkStatus();
     return status;
   }

@@ -67,7 +67,7 @@ absl::Status Scatter(KernelContext& c) {
       if (rows[i] >= 0 && rows[i] < limit) continue;
       return errors::InvalidArgument("index ", rows[i], " (number ", i, " of indices of shape ",
                                      indices.shape().DebugString(), ") lies outside [0, ", limit,
-                                     "), the rows of variable '", variable.name, "'");
+                                     "), the rows of variable '", variable.name(), "'");
     }
     if (!rows.empty()) TANDEM_RETURN_IF_ERROR(MakeSole(c, value));
     const int64_t row_size = limit == 0 ? 0 : value.num_elements() / limit;

@@ -19,11 +19,11 @@ constexpr int64_t kCopyBlock = 16384;
 
 absl::Status VariableInput::NotInitialized(absl::StatusCode code) const {
   return absl::Status(code,
-                      absl::StrCat("variable '", name, "' is used before it is initialized, or ",
+                      absl::StrCat("variable '", name(), "' is used before it is initialized, or ",
                                    "after it was destroyed; run its initializer first"));
 }
 
-absl::StatusOr<ResourceHandle> HandleInput(KernelContext& c, int i) {
+absl::StatusOr<const ResourceHandle*> HandleInput(KernelContext& c, int i) {
   const Tensor& tensor = c.input(i);
   if (!tensor.shape().IsScalar()) {
     return errors::InvalidArgument("input ", i, " must be one resource handle; it has shape ",
@@ -33,7 +33,7 @@ absl::StatusOr<ResourceHandle> HandleInput(KernelContext& c, int i) {
   if (handle.empty()) {
     return errors::InvalidArgument("input ", i, " is an empty resource handle");
   }
-  return handle;
+  return &handle;
 }
 
 absl::StatusOr<RefPtr<Resource>> FindResource(KernelContext& c, const ResourceHandle& handle) {
@@ -50,19 +50,18 @@ absl::StatusOr<RefPtr<Resource>> FindResource(KernelContext& c, const ResourceHa
 
 absl::StatusOr<VariableInput> GetVariable(KernelContext& c, int i, absl::StatusCode missing) {
   const Slot& slot = c.input_slot(i);
-  if (slot.state == Slot::State::kReference) return VariableInput{slot.reference, "(reference)"};
-  TANDEM_ASSIGN_OR_RETURN(const ResourceHandle handle, HandleInput(c, i));
+  if (slot.state == Slot::State::kReference) return VariableInput{slot.reference};
   VariableInput input;
-  input.name = handle.DebugString();
-  const absl::StatusOr<RefPtr<Resource>> resource = FindResource(c, handle);
+  TANDEM_ASSIGN_OR_RETURN(input.handle, HandleInput(c, i));
+  const absl::StatusOr<RefPtr<Resource>> resource = FindResource(c, *input.handle);
   if (!resource.ok()) {
     if (absl::IsNotFound(resource.status())) return input.NotInitialized(missing);
     return resource.status();
   }
   Variable* const variable = dynamic_cast<Variable*>(resource->get());
   if (variable == nullptr) {
-    return errors::InvalidArgument("resource '", input.name, "' is a ", (*resource)->DebugString(),
-                                   ", not a variable");
+    return errors::InvalidArgument("resource '", input.name(), "' is a ",
+                                   (*resource)->DebugString(), ", not a variable");
   }
   input.variable = RefPtr<Variable>::Share(variable);
   return input;
@@ -70,7 +69,7 @@ absl::StatusOr<VariableInput> GetVariable(KernelContext& c, int i, absl::StatusC
 
 absl::Status CheckType(const VariableInput& variable, DataType wanted) {
   if (variable->dtype() == wanted) return absl::OkStatus();
-  return errors::InvalidArgument("variable '", variable.name, "' holds ",
+  return errors::InvalidArgument("variable '", variable.name(), "' holds ",
                                  DataTypeName(variable->dtype()), "; this op is for ",
                                  DataTypeName(wanted));
 }

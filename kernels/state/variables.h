@@ -22,12 +22,15 @@ namespace tandem::state {
 
 // --- Kernels
 
-// A variable and what messages call it.
+// A variable, and the handle in an input that led to it, which lives as long as the kernel runs
+// (null for a reference).
 struct VariableInput {
   RefPtr<Variable> variable;
-  std::string name;
+  const ResourceHandle* handle = nullptr;
 
   Variable* operator->() const { return variable.get(); }
+  // What messages call it.
+  std::string name() const { return handle == nullptr ? "(reference)" : handle->DebugString(); }
   // The error of an op that needs a value where there is none yet. Ops differ in its code.
   absl::Status NotInitialized(absl::StatusCode code) const;
 };
@@ -38,8 +41,8 @@ absl::StatusOr<VariableInput> GetVariable(KernelContext& c, int i, absl::StatusC
 
 // The resource behind a handle. NotFound: there is none (any more).
 absl::StatusOr<RefPtr<Resource>> FindResource(KernelContext& c, const ResourceHandle& handle);
-// The handle in input `i`. InvalidArgument: it is no scalar, or empty.
-absl::StatusOr<ResourceHandle> HandleInput(KernelContext& c, int i);
+// The handle in input `i`, never null. InvalidArgument: it is no scalar, or empty.
+absl::StatusOr<const ResourceHandle*> HandleInput(KernelContext& c, int i);
 
 // InvalidArgument: a variable of type `holds` was met by an op for type `wanted`.
 absl::Status CheckType(const VariableInput& variable, DataType wanted);
