@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "core/base/status.h"
-#include "core/kernel/kernel.h"
 #include "kernels/common/broadcast.h"
+#include "kernels/common/elementwise_kernel.h"
 
 namespace tandem::math {
 namespace {
@@ -21,7 +21,7 @@ const char* At(const void* data, int64_t index, size_t size) {
 // Below this an op runs where it is, without asking for threads.
 constexpr int64_t kSmall = 1024;
 
-class Unary final : public Kernel {
+class Unary final : public ElementwiseKernel {
  public:
   Unary(UnaryLoop loop, double cost, DataType in, DataType out)
       : loop_(loop), cost_(cost), in_size_(DataTypeSize(in)), out_size_(DataTypeSize(out)) {}
@@ -42,6 +42,13 @@ class Unary final : public Kernel {
     return absl::OkStatus();
   }
 
+  bool ComputeBlock(const void* const* inputs, void* out, int64_t n) const override {
+    loop_(inputs[0], out, n);
+    return true;
+  }
+  double cost() const override { return cost_; }
+  bool broadcasts() const override { return true; }
+
  private:
   const UnaryLoop loop_;
   const double cost_;
@@ -49,7 +56,7 @@ class Unary final : public Kernel {
   const size_t out_size_;
 };
 
-class Binary final : public Kernel {
+class Binary final : public ElementwiseKernel {
  public:
   struct Options {
     const char* what_failed = "";
@@ -99,6 +106,12 @@ class Binary final : public Kernel {
     }
     return failed ? errors::InvalidArgument(options_.what_failed) : absl::OkStatus();
   }
+
+  bool ComputeBlock(const void* const* inputs, void* out, int64_t n) const override {
+    return loop_(inputs[0], inputs[1], out, n);
+  }
+  double cost() const override { return cost_; }
+  bool broadcasts() const override { return !options_.same_shape; }
 
  private:
   absl::Status ComputeEqualShapes(KernelContext& c, const Tensor& x, const Tensor& y) {

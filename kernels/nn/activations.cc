@@ -14,6 +14,7 @@
 #include "core/op/gradient_context.h"
 #include "core/op/registry.h"
 #include "core/op/shape_context.h"
+#include "kernels/common/elementwise_kernel.h"
 #include "kernels/nn/vector_math.h"
 
 namespace tandem {
@@ -163,7 +164,7 @@ template <typename C>
 using GradientFormula = void (*)(const C* g, const C* x, C* y, int n, C alpha);
 
 template <typename T>
-class UnaryKernel : public Kernel {
+class UnaryKernel : public ElementwiseKernel {
  public:
   using C = ComputeType<T>;
   using Formula = UnaryFormula<C>;
@@ -176,30 +177,41 @@ class UnaryKernel : public Kernel {
     const T* const from = x.Elements<T>().data();
     T* const to = y->MutableElements<T>().data();
     c.parallel().For(x.num_elements(), cost_, [&](int64_t begin, int64_t end) {
-      C in[kBlock];
-      C out[kBlock];
-      for (int64_t i = begin; i < end; i += kBlock) {
-        const int n = static_cast<int>(std::min<int64_t>(kBlock, end - i));
-        ToCompute(from + i, in, n);
-        if constexpr (std::is_same_v<C, T>) {
-          formula_(in, to + i, n, alpha_);
-        } else {
-          formula_(in, out, n, alpha_);
-          FromCompute(out, to + i, n);
-        }
-      }
+      Run(from + begin, to + begin, end - begin);
     });
     return absl::OkStatus();
   }
 
+  bool ComputeBlock(const void* const* inputs, void* out, int64_t n) const override {
+    Run(static_cast<const T*>(inputs[0]), static_cast<T*>(out), n);
+    return true;
+  }
+  double cost() const override { return cost_; }
+  bool broadcasts() const override { return false; }
+
  private:
+  void Run(const T* from, T* to, int64_t count) const {
+    C in[kBlock];
+    C out[kBlock];
+    for (int64_t i = 0; i < count; i += kBlock) {
+      const int n = static_cast<int>(std::min<int64_t>(kBlock, count - i));
+      ToCompute(from + i, in, n);
+      if constexpr (std::is_same_v<C, T>) {
+        formula_(in, to + i, n, alpha_);
+      } else {
+        formula_(in, out, n, alpha_);
+        FromCompute(out, to + i, n);
+      }
+    }
+  }
+
   const Formula formula_;
   const double cost_;
   const C alpha_;
 };
 
 template <typename T>
-class GradientKernel : public Kernel {
+class GradientKernel : public ElementwiseKernel {
  public:
   using C = ComputeType<T>;
   using Formula = GradientFormula<C>;
@@ -218,25 +230,37 @@ class GradientKernel : public Kernel {
     const T* const from_x = x.Elements<T>().data();
     T* const to = y->MutableElements<T>().data();
     c.parallel().For(x.num_elements(), cost_, [&](int64_t begin, int64_t end) {
-      C in_g[kBlock];
-      C in_x[kBlock];
-      C out[kBlock];
-      for (int64_t i = begin; i < end; i += kBlock) {
-        const int n = static_cast<int>(std::min<int64_t>(kBlock, end - i));
-        ToCompute(from_g + i, in_g, n);
-        ToCompute(from_x + i, in_x, n);
-        if constexpr (std::is_same_v<C, T>) {
-          formula_(in_g, in_x, to + i, n, alpha_);
-        } else {
-          formula_(in_g, in_x, out, n, alpha_);
-          FromCompute(out, to + i, n);
-        }
-      }
+      Run(from_g + begin, from_x + begin, to + begin, end - begin);
     });
     return absl::OkStatus();
   }
 
+  bool ComputeBlock(const void* const* inputs, void* out, int64_t n) const override {
+    Run(static_cast<const T*>(inputs[0]), static_cast<const T*>(inputs[1]), static_cast<T*>(out),
+        n);
+    return true;
+  }
+  double cost() const override { return cost_; }
+  bool broadcasts() const override { return false; }
+
  private:
+  void Run(const T* from_g, const T* from_x, T* to, int64_t count) const {
+    C in_g[kBlock];
+    C in_x[kBlock];
+    C out[kBlock];
+    for (int64_t i = 0; i < count; i += kBlock) {
+      const int n = static_cast<int>(std::min<int64_t>(kBlock, count - i));
+      ToCompute(from_g + i, in_g, n);
+      ToCompute(from_x + i, in_x, n);
+      if constexpr (std::is_same_v<C, T>) {
+        formula_(in_g, in_x, to + i, n, alpha_);
+      } else {
+        formula_(in_g, in_x, out, n, alpha_);
+        FromCompute(out, to + i, n);
+      }
+    }
+  }
+
   const Formula formula_;
   const double cost_;
   const C alpha_;
