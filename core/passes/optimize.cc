@@ -8,6 +8,9 @@
 #include "absl/strings/strip.h"
 #include "core/base/status.h"
 #include "core/passes/fold_constants.h"
+#include "core/passes/fuse_bias_and_activation.h"
+#include "core/passes/fuse_elementwise.h"
+#include "core/passes/fuse_updates.h"
 #include "core/passes/merge_common.h"
 #include "core/passes/prune.h"
 
@@ -28,9 +31,12 @@ constexpr Pass kPasses[] = {
      }},
     {"merge_common", &OptimizeOptions::merge_common,
      [](const OptimizeOptions&, Graph& graph) { return MergeCommon(graph); }},
-    {"fuse_bias_and_activation", &OptimizeOptions::fuse_bias_and_activation, nullptr},
-    {"fuse_elementwise", &OptimizeOptions::fuse_elementwise, nullptr},
-    {"fuse_updates", &OptimizeOptions::fuse_updates, nullptr},
+    {"fuse_bias_and_activation", &OptimizeOptions::fuse_bias_and_activation,
+     [](const OptimizeOptions&, Graph& graph) { return FuseBiasAndActivation(graph); }},
+    {"fuse_elementwise", &OptimizeOptions::fuse_elementwise,
+     [](const OptimizeOptions&, Graph& graph) { return FuseElementwise(graph); }},
+    {"fuse_updates", &OptimizeOptions::fuse_updates,
+     [](const OptimizeOptions&, Graph& graph) { return FuseUpdates(graph); }},
 };
 
 // What has to stay although nothing depends on it: effects, and what the run asked for.
