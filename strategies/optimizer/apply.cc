@@ -18,6 +18,10 @@ absl::Status CheckGradients(const StrategyBuilder& builder,
                                    gradients.size(), "; there must be one list for each");
   }
   for (size_t i = 0; i < variables.size(); ++i) {
+    if (variables[i]->spec().synchronization != Synchronization::kMirrored) {
+      return errors::InvalidArgument("variable '", variables[i]->name(),
+                                     "' is synchronized on read; only mirrored ones are trained");
+    }
     const size_t copies = static_cast<size_t>(builder.num_copies());
     if (gradients[i].size() != copies) {
       return errors::InvalidArgument("variable '", variables[i]->name(), "' has ", copies,

@@ -11,7 +11,8 @@
 // Variables without a gradient are left alone. Slots are created on the way; the builder's
 // initializer sets them, too.
 //
-// Errors: InvalidArgument, the optimizer's Check, or gradients that do not fit the variables.
+// Errors: InvalidArgument, the optimizer's Check, gradients that do not fit the variables, or a
+// variable that is not mirrored.
 #ifndef TANDEM_STRATEGIES_OPTIMIZER_APPLY_H_
 #define TANDEM_STRATEGIES_OPTIMIZER_APPLY_H_
 
