@@ -203,8 +203,16 @@ absl::Status PadGradient(GradientContext& g) {
   const Output paddings = g.input(1);
   const DataType index = RemoveReference(paddings.dtype());
   const Output before = g.Call("Unpack", {paddings}, {{"num", 2}, {"axis", 1}});
-  g.SetInputGradient(
-      0, g.Call("Slice", {g.OutputGradient(0), before, ShapeVector(g, g.input(0), index)}));
+  const Output dy = g.OutputGradient(0);
+  const Output inner = g.Call("Slice", {dy, before, ShapeVector(g, g.input(0), index)});
+  g.SetInputGradient(0, inner);
+  if (g.num_inputs() < 3) return absl::OkStatus();
+  // The constant is all that is not the interior.
+  const auto total = [&g](Output values) {
+    const Output flat = g.Call("Reshape", {values, g.Constant(Tensor::Vector<int32_t>({-1}))});
+    return g.Call("Sum", {flat, g.Constant(Tensor::Scalar<int32_t>(0))});
+  };
+  g.SetInputGradient(2, g.Call("Sub", {total(dy), total(inner)}));
   return absl::OkStatus();
 }
 

@@ -43,9 +43,10 @@ class DifferentiatedFunction {
   // Before Split with the gradients, after it the forward pass alone.
   FunctionBody& body() { return *body_; }
   int num_args() const { return static_cast<int>(gradients_.size()); }
-  // The type of an argument's gradient; kInvalid when it has none.
+  // The type of an argument's gradient; kInvalid when it has none. Before Split.
   DataType gradient_type(int arg) const;
-  // The gradient of an argument, dense; zeros of `type` when it has none. Adds nodes to the body.
+  // The gradient of an argument, dense; zeros of `type` when it has none. Adds nodes to the body;
+  // before Split.
   absl::StatusOr<Output> DenseGradient(int arg, DataType type);
 
   // Copies what computes `gradients` (outputs of the body) to the graph `backward`, where

@@ -137,11 +137,6 @@ class LoopDifferentiator {
     return PassedArg(function_->body().rets[static_cast<size_t>(i)]->input(0)) == i;
   }
 
-  DataType HandleType(int handle) {
-    const DataType type = function_->gradient_type(handle);
-    return type != DataType::kInvalid ? type : g_.OutputGradient(handle).dtype();
-  }
-
   // The body's values in the backward loop: how many turns are left; the gradients of `values_`;
   // the sums of `handles_`; what is carried.
   absl::Status BuildBackwardBody() {
@@ -160,7 +155,8 @@ class LoopDifferentiator {
     }
     std::vector<Output> sums;
     for (const int i : handles_) {
-      const DataType type = HandleType(i);
+      DataType type = function_->gradient_type(i);
+      if (type == DataType::kInvalid) type = g_.OutputGradient(i).dtype();
       sums.push_back(AddBackwardArg(scope, type));
       TANDEM_ASSIGN_OR_RETURN(Output gradient, function_->DenseGradient(i, type));
       gradients.push_back(gradient);
@@ -315,8 +311,8 @@ class LoopDifferentiator {
                                                : Zeros(node_->output(i), node_->output(i).dtype()));
     }
     for (const int i : handles_) {
-      inputs.push_back(g_.HasOutputGradient(i) ? g_.OutputGradient(i)
-                                               : Zeros(g_.input(i), HandleType(i)));
+      const DataType type = types_[inputs.size()];
+      inputs.push_back(g_.HasOutputGradient(i) ? g_.OutputGradient(i) : Zeros(g_.input(i), type));
     }
     for (const Carried& carried : carried_) {
       inputs.push_back(carried.argument >= 0 ? g_.input(carried.argument)

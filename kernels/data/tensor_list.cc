@@ -435,8 +435,7 @@ absl::Status PopBackGradient(GradientContext& g) {
     list = g.OutputGradient(0);
   } else {
     const Output shape = g.Call("TensorListElementShape", {g.output(0)}, {{"shape_type", kInt32}});
-    list = g.Call("EmptyTensorList",
-                  {shape, g.Constant(Tensor::Scalar<int32_t>(TensorList::kNoLimit))},
+    list = g.Call("TensorListReserve", {shape, g.Call("TensorListLength", {g.output(0)})},
                   {{"element_dtype", dtype}});
   }
   g.SetInputGradient(0, g.Call("TensorListPushBack", {list, g.OutputGradient(1)}));

@@ -119,7 +119,14 @@ struct SquaredDifference {
 // ((x - y)²)' = 2 (x - y) (dx - dy)
 absl::Status SquaredDifferenceGradient(GradientContext& g) {
   const Output twice = Scaled(g, 2, g.Call("Sub", {g.input(0), g.input(1)}));
-  const Output dx = g.Call("Mul", {g.OutputGradient(0), twice});
+  Output dy = g.OutputGradient(0);
+  const DataType dtype = dy.valid() ? RemoveReference(dy.dtype()) : DataType::kInvalid;
+  if (IsComplex(dtype)) {
+    // |x - y|² is real: the imaginary part of its gradient moves nothing.
+    const Output real = g.Call("Real", {dy}, {{"Tout", dtype == kComplex64 ? kFloat32 : kFloat64}});
+    dy = g.Call("Cast", {real}, {{"DstT", dtype}});
+  }
+  const Output dx = g.Call("Mul", {dy, twice});
   g.SetInputGradient(0, g.ReduceToInput(dx, 0, 1));
   g.SetInputGradient(1, g.ReduceToInput(g.Call("Neg", {dx}), 1, 0));
   return absl::OkStatus();

@@ -32,6 +32,20 @@ absl::optional<std::vector<int>> KnownAxes(GradientContext& g) {
   return resolved;
 }
 
+// The reduced axes in [0, rank) as a vector, for axes and a rank that are known when the graph
+// runs.
+Output ResolvedAxes(GradientContext& g, Output rank) {
+  const Output given =
+      g.Call("Reshape", {g.Call("Cast", {g.input(1)}, {{"DstT", kInt32}}), IntVector(g, {-1})});
+  return g.Call("FloorMod", {g.Call("AddV2", {given, rank}), rank});
+}
+
+// 0, 1, …, rank - 1
+Output EveryAxis(GradientContext& g, Output rank) {
+  return g.Call("Range", {g.Constant(Tensor::Scalar<int32_t>(0)), rank,
+                          g.Constant(Tensor::Scalar<int32_t>(1))});
+}
+
 // The shape of the input with 1 for each reduced axis, as a vector.
 Output KeptShape(GradientContext& g) {
   const PartialShape& input = g.input(0).shape();
@@ -44,13 +58,9 @@ Output KeptShape(GradientContext& g) {
   }
   const Output shape = g.Call("Shape", {g.input(0)});
   const Output rank = g.Call("Size", {shape});
-  const Output given =
-      g.Call("Reshape", {g.Call("Cast", {g.input(1)}, {{"DstT", kInt32}}), IntVector(g, {-1})});
-  const Output resolved = g.Call("FloorMod", {g.Call("AddV2", {given, rank}), rank});
-  const Output every = g.Call("Range", {g.Constant(Tensor::Scalar<int32_t>(0)), rank,
-                                        g.Constant(Tensor::Scalar<int32_t>(1))});
-  return g.Call("DynamicStitch", {every, resolved, shape, g.Call("OnesLike", {resolved})},
-                {{"N", 2}});
+  const Output resolved = ResolvedAxes(g, rank);
+  return g.Call("DynamicStitch",
+                {EveryAxis(g, rank), resolved, shape, g.Call("OnesLike", {resolved})}, {{"N", 2}});
 }
 
 // A value with the output's shape made one that broadcasts against the input.
@@ -62,6 +72,46 @@ Output WithKeptDims(GradientContext& g, Output value, Output kept_shape) {
 Output Spread(GradientContext& g) {
   const Output dy = WithKeptDims(g, g.OutputGradient(0), KeptShape(g));
   return g.Call("BroadcastTo", {dy, g.Call("Shape", {g.input(0)})});
+}
+
+// An order of the input's axes.
+struct FrontOrder {
+  Output order;        // The reduced axes, then the others, both as they come.
+  Output back;         // The order that undoes it.
+  Output num_reduced;  // A vector of one element.
+};
+
+FrontOrder ReducedAxesFirst(GradientContext& g) {
+  if (const absl::optional<std::vector<int>> axes = KnownAxes(g)) {
+    const int rank = g.input(0).shape().rank();
+    std::vector<bool> goes(static_cast<size_t>(rank), false);
+    for (const int axis : *axes) goes[static_cast<size_t>(axis)] = true;
+    std::vector<int32_t> order;
+    for (const bool wanted : {true, false}) {
+      for (int d = 0; d < rank; ++d) {
+        if (goes[static_cast<size_t>(d)] == wanted) order.push_back(d);
+      }
+    }
+    std::vector<int32_t> back(static_cast<size_t>(rank));
+    for (int d = 0; d < rank; ++d) back[static_cast<size_t>(order[static_cast<size_t>(d)])] = d;
+    const int32_t reduced = static_cast<int32_t>(std::count(goes.begin(), goes.end(), true));
+    return {IntVector(g, order), IntVector(g, back), IntVector(g, {reduced})};
+  }
+  const Output rank = g.Call("Rank", {g.input(0)});
+  const Output axes = ResolvedAxes(g, rank);
+  const Output every = EveryAxis(g, rank);
+  const Output size = g.Call("ExpandDims", {rank, g.Constant(Tensor::Scalar<int32_t>(0))});
+  const auto scatter = [&](Output at, Output values) {
+    const Output column = g.Call("ExpandDims", {at, g.Constant(Tensor::Scalar<int32_t>(1))});
+    return g.Call("ScatterNd", {column, values, size});
+  };
+  // The largest come first: rank for a reduced axis, less its own number.
+  const Output is_reduced = scatter(axes, g.Call("OnesLike", {axes}));
+  const Output key = g.Call("Sub", {g.Call("Mul", {is_reduced, rank}), every});
+  const std::vector<Output> sorted = g.CallAll("TopKV2", {key, rank});
+  if (sorted.size() != 2) return {};
+  const Output num_reduced = g.Call("Sum", {is_reduced, IntVector(g, {0})}, {{"keep_dims", true}});
+  return {sorted[1], scatter(sorted[1], every), num_reduced};
 }
 
 }  // namespace
@@ -102,29 +152,12 @@ absl::Status ExtremeGradient(GradientContext& g) {
 // are zero: the product of those before it times the product of those after it. The reduced axes go
 // to the front, become one, and cumulative products run along it.
 absl::Status ProdGradient(GradientContext& g) {
-  const absl::optional<std::vector<int>> axes = KnownAxes(g);
-  if (!axes.has_value()) {
-    return errors::Unimplemented("the gradient of Prod '", g.node().name(),
-                                 "' needs constant axes and an input of known rank");
-  }
-  const int rank = g.input(0).shape().rank();
-  std::vector<bool> goes(static_cast<size_t>(rank), false);
-  for (const int axis : *axes) goes[static_cast<size_t>(axis)] = true;
-  std::vector<int32_t> order;
-  for (const bool wanted : {true, false}) {
-    for (int d = 0; d < rank; ++d) {
-      if (goes[static_cast<size_t>(d)] == wanted) order.push_back(d);
-    }
-  }
-  std::vector<int32_t> back(static_cast<size_t>(rank));
-  for (int d = 0; d < rank; ++d) back[static_cast<size_t>(order[static_cast<size_t>(d)])] = d;
-  const int32_t reduced = static_cast<int32_t>(std::count(goes.begin(), goes.end(), true));
-
-  const Output moved = g.Call("Transpose", {g.input(0), IntVector(g, order)});
+  const FrontOrder order = ReducedAxesFirst(g);
+  const Output moved = g.Call("Transpose", {g.input(0), order.order});
   const Output moved_shape = g.Call("Shape", {moved});
   // [product of the reduced sizes, -1]: with explicit sizes, since -1 beside a 0 says nothing.
   const Output zero = g.Constant(Tensor::Vector<int32_t>({0}));
-  const Output end = g.Constant(Tensor::Vector<int32_t>({reduced}));
+  const Output end = order.num_reduced;
   const Output front = g.Call("Slice", {moved_shape, zero, end});
   const Output rest =
       g.Call("Slice", {moved_shape, end, g.Constant(Tensor::Vector<int32_t>({-1}))});
@@ -137,7 +170,7 @@ absl::Status ProdGradient(GradientContext& g) {
   const Output after =
       g.Call("Cumprod", {flat, first_axis}, {{"exclusive", true}, {"reverse", true}});
   const Output others = g.Call("Reshape", {g.Call("Mul", {before, after}), moved_shape});
-  const Output derivative = g.Call("Transpose", {others, IntVector(g, back)});
+  const Output derivative = g.Call("Transpose", {others, order.back});
   g.SetInputGradient(0, g.Call("Mul", {Spread(g), g.Conjugate(derivative)}));
   return absl::OkStatus();
 }
