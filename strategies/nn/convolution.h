@@ -13,8 +13,8 @@ struct Conv2DOptions {
   int64_t filters = 0;
   std::array<int64_t, 2> kernel = {3, 3};
   std::array<int64_t, 2> strides = {1, 1};
-  std::array<int64_t, 2> dilations = {1, 1};  // Other than 1 only with strides of 1.
-  std::string padding = "VALID";              // Or "SAME".
+  std::array<int64_t, 2> dilations = {1, 1};
+  std::string padding = "VALID";  // Or "SAME".
   std::string activation = "";
   bool use_bias = true;
   Initializer kernel_initializer = "glorot_uniform";

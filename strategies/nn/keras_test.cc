@@ -105,10 +105,13 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-TEST(Layers, GiveTheNumbersOfKeras) {
+class Layers : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Layers, GiveTheNumbersOfKeras) {
   for (const Case& c : Cases()) {
     SCOPED_TRACE(c.name);
-    const auto model = TestModel::Create(c.layer, c.inputs, {.training = c.training});
+    const auto model =
+        TestModel::Create(c.layer, c.inputs, {.device = GetParam(), .training = c.training});
     ASSERT_TRUE(model.ok()) << model.status();
     ASSERT_TRUE((*model)->SetVariables().ok());
     const auto result = (*model)->Run({c.inputs});
@@ -138,6 +141,8 @@ TEST(Layers, GiveTheNumbersOfKeras) {
     EXPECT_EQ(result->gradients.size(), trained);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(On, Layers, ::testing::Values("CPU", "SIM"));
 
 }  // namespace
 }  // namespace tandem::nn

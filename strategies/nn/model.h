@@ -12,6 +12,7 @@
 #define TANDEM_STRATEGIES_NN_MODEL_H_
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "strategies/nn/base.h"

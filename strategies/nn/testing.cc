@@ -135,7 +135,7 @@ absl::StatusOr<std::unique_ptr<TestModel>> TestModel::Create(LayerPtr model,
 absl::Status TestModel::Build(const Layer& model, const std::vector<Tensor>& examples) {
   MirroredOptions mirrored;
   for (int i = 0; i < options_.replicas; ++i) {
-    mirrored.devices.push_back(absl::StrCat("/device:CPU:", i));
+    mirrored.devices.push_back(absl::StrCat("/device:", options_.device, ":", i));
   }
   TANDEM_ASSIGN_OR_RETURN(builder_, NewMirroredBuilder(mirrored));
   const Scope host = builder_->host_scope();
@@ -189,7 +189,8 @@ absl::Status TestModel::Build(const Layer& model, const std::vector<Tensor>& exa
   }
   TANDEM_RETURN_IF_ERROR(host.status());
   SessionOptions session;
-  TANDEM_ASSIGN_OR_RETURN(session.devices, DeviceSet::Create({{"CPU", options_.replicas}}));
+  TANDEM_ASSIGN_OR_RETURN(session.devices,
+                          DeviceSet::Create({{options_.device, options_.replicas}}));
   session.collective_groups = {{kReplicaGroup, options_.replicas}};
   TANDEM_ASSIGN_OR_RETURN(session_, Session::Create(*builder_->graph(), session));
   return session_->Run({}, {}, {builder_->initializer()}).status();

@@ -37,6 +37,7 @@ void ExpectNear(const Tensor& actual, const Tensor& expected, const std::string&
                 float tolerance = 2e-5f);
 
 struct TestModelOptions {
+  std::string device = "CPU";  // The type of the replicas' devices.
   int replicas = 1;
   bool training = false;
   int64_t seed = 1;
