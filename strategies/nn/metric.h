@@ -40,7 +40,7 @@ namespace metric {
 
 // How often the greatest output is the label ("accuracy"). Labels are class numbers, int32 or int64
 // [batch, …] for outputs [batch, …, classes], or like the outputs: then their greatest is the
-// class.
+// class. A single output [batch, …, 1] is a logit, whose label is 0 or 1.
 MetricPtr Accuracy();
 
 // How often an output that is to be 0 or 1 lies on its label's side of the threshold

@@ -128,6 +128,16 @@ TEST(Accuracy, TakesTheStepsOfSequences) {
   EXPECT_DOUBLE_EQ(*top, 1);
 }
 
+TEST(Accuracy, OfASingleOutputTakesItForALogit) {
+  const Tensor outputs = Tensor::FromValues<float>(Shape({4, 1}), {-2, 0.2f, 3, -0.1f});
+  for (const Tensor& labels : {Tensor::FromValues<int32_t>(Shape({4}), {0, 1, 0, 0}),
+                               Tensor::FromValues<int32_t>(Shape({4, 1}), {0, 1, 0, 0})}) {
+    const auto result = Evaluate(*metric::Accuracy(), labels, outputs, {3, 1});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_DOUBLE_EQ(*result, 0.75);
+  }
+}
+
 TEST(Mean, IsThatOfAFunction) {
   const MetricPtr greatest =
       metric::Mean("greatest", [](const Scope& scope, Output, Output outputs) {

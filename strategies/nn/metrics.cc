@@ -50,7 +50,21 @@ Output ArgMax(const Scope& scope, Output x, DataType dtype) {
   return scope.Call("ArgMax", {x, Tensor::Scalar<int32_t>(-1)}, {{"output_type", dtype}});
 }
 
+Output IsAbove(const Scope& scope, Output x, double threshold) {
+  return scope.Call("Greater", {x, static_cast<float>(threshold)});
+}
+
+absl::StatusOr<Output> OnSameSide(const Scope& scope, absl::string_view who, double threshold,
+                                  Output labels, Output outputs) {
+  TANDEM_ASSIGN_OR_RETURN(const Output like, LabelsLikeOutputs(scope, who, labels, outputs));
+  return scope.Call("Equal", {IsAbove(scope, outputs, threshold), IsAbove(scope, like, 0.5)});
+}
+
 absl::StatusOr<Output> IsGreatest(const Scope& scope, Output labels, Output outputs) {
+  const PartialShape& shape = outputs.shape();
+  if (shape.has_rank() && shape.rank() >= 2 && shape.dim(shape.rank() - 1) == 1) {
+    return OnSameSide(scope, "the accuracy", 0, labels, outputs);
+  }
   if (labels.shape().IsCompatibleWith(outputs.shape()) && labels.shape().has_rank() &&
       labels.shape().rank() >= 2) {
     TANDEM_ASSIGN_OR_RETURN(const Output like,
@@ -59,10 +73,6 @@ absl::StatusOr<Output> IsGreatest(const Scope& scope, Output labels, Output outp
   }
   TANDEM_RETURN_IF_ERROR(nn::CheckClassNumbers("the accuracy", labels, outputs));
   return scope.Call("Equal", {ArgMax(scope, outputs, labels.dtype()), labels});
-}
-
-Output IsAbove(const Scope& scope, Output x, double threshold) {
-  return scope.Call("Greater", {x, static_cast<float>(threshold)});
 }
 
 }  // namespace
@@ -81,9 +91,7 @@ MetricPtr BinaryAccuracy(double threshold) {
           return errors::InvalidArgument("the binary accuracy has the threshold ", threshold,
                                          "; it must be finite");
         }
-        TANDEM_ASSIGN_OR_RETURN(const Output like,
-                                LabelsLikeOutputs(scope, "the binary accuracy", labels, outputs));
-        return scope.Call("Equal", {IsAbove(scope, outputs, threshold), IsAbove(scope, like, 0.5)});
+        return OnSameSide(scope, "the binary accuracy", threshold, labels, outputs);
       });
 }
 
