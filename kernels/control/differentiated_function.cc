@@ -3,7 +3,10 @@
 #include <map>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/types/optional.h"
 #include "core/base/status.h"
+#include "core/graph/known_values.h"
 #include "core/op/gradients.h"
 #include "core/passes/prune.h"
 
@@ -52,11 +55,90 @@ absl::StatusOr<Node*> CopyNode(const Node& node, std::vector<Output> inputs, Gra
   return graph.AddNode(std::move(spec));
 }
 
+// A node that gives `value`, of which this shape is known. Null for values without shapes.
+absl::StatusOr<Node*> AssumeShape(const Output& value, const PartialShape& shape, Graph& graph) {
+  const DataType dtype = value.dtype();
+  if (!shape.has_rank() || IsReference(dtype) || dtype == kResource || dtype == kVariant) {
+    return nullptr;
+  }
+  const std::vector<Consumer> consumers(value.node->consumers().begin(),
+                                        value.node->consumers().end());
+  NodeSpec spec;
+  spec.name = graph.UniqueName(absl::StrCat(value.node->name(), "/shape"));
+  spec.op = "EnsureShape";
+  spec.inputs = {value};
+  spec.attrs = {{"shape", shape}};
+  TANDEM_ASSIGN_OR_RETURN(Node* const node, graph.AddNode(std::move(spec)));
+  for (const Consumer& consumer : consumers) {
+    if (consumer.input == Consumer::kControl || consumer.output != value.index) continue;
+    TANDEM_RETURN_IF_ERROR(graph.SetInput(consumer.node, consumer.input, node->output(0)));
+  }
+  return node;
+}
+
+absl::StatusOr<std::vector<Node*>> AssumeArgShapes(FunctionBody& body,
+                                                   const std::vector<PartialShape>& shapes) {
+  std::vector<Node*> assumed;
+  for (size_t i = 0; i < body.args.size(); ++i) {
+    const PartialShape shape = i < shapes.size() ? shapes[i] : PartialShape::Unknown();
+    TANDEM_ASSIGN_OR_RETURN(Node* const node,
+                            AssumeShape(body.args[i]->output(0), shape, body.graph));
+    assumed.push_back(node);
+  }
+  return assumed;
+}
+
+absl::Status InferShapes(Graph& graph) {
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph.TopologicalOrder());
+  for (Node* node : order) TANDEM_RETURN_IF_ERROR(graph.InferShape(node));
+  return absl::OkStatus();
+}
+
+// What two shapes have in common.
+PartialShape Common(const PartialShape& a, const PartialShape& b) {
+  if (!a.has_rank() || !b.has_rank() || a.rank() != b.rank()) return PartialShape::Unknown();
+  PartialShape common = a;
+  for (int i = 0; i < a.rank(); ++i) {
+    if (a.dim(i) != b.dim(i)) common.SetDim(i, PartialShape::kUnknownDim);
+  }
+  return common;
+}
+
 }  // namespace
+
+int PassedArg(Output output) {
+  while (output.node->Is("Identity") || output.node->Is("EnsureShape")) {
+    output = output.node->input(0);
+  }
+  return output.node->Is("_Arg") ? static_cast<int>(*output.node->Attr<int64_t>("index")) : -1;
+}
+
+absl::StatusOr<std::vector<PartialShape>> ShapesInLoop(const FunctionRef& body,
+                                                       std::shared_ptr<FunctionLibrary> library,
+                                                       std::vector<PartialShape> shapes) {
+  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<FunctionBody> made,
+                          InstantiateFunction(body, std::move(library)));
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<Node*> assumed, AssumeArgShapes(*made, shapes));
+  // A shape only ever gets less known, so this ends.
+  for (bool changed = true; changed;) {
+    changed = false;
+    if (!InferShapes(made->graph).ok()) return std::vector<PartialShape>(shapes.size());
+    for (size_t i = 0; i < assumed.size() && i < made->rets.size(); ++i) {
+      PartialShape& shape = shapes[i];
+      const PartialShape common = Common(shape, made->rets[i]->input(0).shape());
+      if (assumed[i] == nullptr || common == shape) continue;
+      shape = common;
+      made->graph.SetAttr(assumed[i], "shape", common);
+      changed = true;
+    }
+  }
+  return shapes;
+}
 
 absl::StatusOr<DifferentiatedFunction> DifferentiatedFunction::Make(
     const FunctionRef& function, std::shared_ptr<FunctionLibrary> library,
-    const std::vector<int>& results, const std::vector<DataType>& types) {
+    const std::vector<int>& results, const std::vector<DataType>& types,
+    const std::vector<PartialShape>& arg_shapes) {
   if (Nesting::Contains(function)) {
     return errors::Unimplemented("function '", function.name,
                                  "' calls itself; gradients through recursion are not supported: "
@@ -65,7 +147,13 @@ absl::StatusOr<DifferentiatedFunction> DifferentiatedFunction::Make(
   const Nesting nesting(function);
   DifferentiatedFunction made;
   made.name_ = function.name;
-  TANDEM_ASSIGN_OR_RETURN(made.body_, InstantiateFunction(function, std::move(library)));
+  TANDEM_ASSIGN_OR_RETURN(made.body_, InstantiateFunction(function, library));
+  TANDEM_ASSIGN_OR_RETURN(made.assumed_shapes_, AssumeArgShapes(*made.body_, arg_shapes));
+  if (!InferShapes(made.body_->graph).ok()) {
+    // Such a call fails, but it may be in a branch that is never taken.
+    TANDEM_ASSIGN_OR_RETURN(made.body_, InstantiateFunction(function, std::move(library)));
+    made.assumed_shapes_.clear();
+  }
   FunctionBody& body = *made.body_;
   made.num_nodes_ = body.graph.id_limit();
   std::vector<Output> xs;
@@ -79,7 +167,10 @@ absl::StatusOr<DifferentiatedFunction> DifferentiatedFunction::Make(
                                      " results; result ", results[i], " is asked for");
     }
     ys.push_back(body.rets[static_cast<size_t>(results[i])]->input(0));
-    made.seeds_.push_back(FunctionArg(scope, static_cast<int>(body.args.size() + i), types[i]));
+    const Output seed = FunctionArg(scope, static_cast<int>(body.args.size() + i), types[i]);
+    TANDEM_RETURN_IF_ERROR(scope.status());
+    TANDEM_ASSIGN_OR_RETURN(Node* const shaped, AssumeShape(seed, ys.back().shape(), body.graph));
+    made.seeds_.push_back(shaped != nullptr ? shaped->output(0) : seed);
   }
   TANDEM_RETURN_IF_ERROR(scope.status());
   options.output_gradients = made.seeds_;
@@ -124,23 +215,13 @@ std::vector<bool> DifferentiatedFunction::ForwardNodes() const {
       if (input.valid()) stack.push_back(input.node);
     }
   }
-  for (const Node* node : body_->graph.nodes()) {
-    if (DescribesInput(*node) && forward[static_cast<size_t>(node->input(0).node->id())]) {
-      forward[static_cast<size_t>(node->id())] = true;
-    }
-  }
   return forward;
 }
 
-absl::StatusOr<std::vector<Output>> DifferentiatedFunction::Split(
-    const std::vector<Output>& gradients, const std::vector<Output>& seeds, const Keep& keep,
-    Graph* backward) {
-  Graph& graph = body_->graph;
-  const std::vector<bool> forward = ForwardNodes();
-  absl::flat_hash_map<Output, Output> copies;
-  for (size_t i = 0; i < seeds_.size(); ++i) copies[seeds_[i]] = seeds[i];
-
-  std::vector<bool> needed(static_cast<size_t>(graph.id_limit()), false);
+std::vector<bool> DifferentiatedFunction::NeededFor(const std::vector<Output>& gradients,
+                                                    const std::vector<bool>& forward) const {
+  std::vector<bool> needed(forward.size(), false);
+  for (const Output& seed : seeds_) needed[static_cast<size_t>(seed.node->id())] = true;
   std::vector<const Node*> stack;
   for (const Output& gradient : gradients) stack.push_back(gradient.node);
   while (!stack.empty()) {
@@ -152,6 +233,37 @@ absl::StatusOr<std::vector<Output>> DifferentiatedFunction::Split(
     if (forward[id]) continue;
     for (const Output& input : node->inputs()) stack.push_back(input.node);
   }
+  return needed;
+}
+
+void DifferentiatedFunction::AddDescriptions(const std::vector<Output>& gradients,
+                                             std::vector<bool>* forward) const {
+  const std::vector<bool> needed = NeededFor(gradients, *forward);
+  std::vector<const Node*> descriptions;
+  absl::flat_hash_set<Output> read;  // Forward values that the gradients need themselves.
+  for (const Node* node : body_->graph.nodes()) {
+    const size_t id = static_cast<size_t>(node->id());
+    if (!needed[id] || (*forward)[id]) continue;
+    if (DescribesInput(*node)) {
+      if ((*forward)[static_cast<size_t>(node->input(0).node->id())]) descriptions.push_back(node);
+    } else {
+      read.insert(node->inputs().begin(), node->inputs().end());
+    }
+  }
+  for (const Node* node : descriptions) {
+    if (!read.contains(node->input(0))) (*forward)[static_cast<size_t>(node->id())] = true;
+  }
+}
+
+absl::StatusOr<std::vector<Output>> DifferentiatedFunction::Split(
+    const std::vector<Output>& gradients, const std::vector<Output>& seeds, const Keep& keep,
+    Graph* backward) {
+  Graph& graph = body_->graph;
+  std::vector<bool> forward = ForwardNodes();
+  AddDescriptions(gradients, &forward);
+  const std::vector<bool> needed = NeededFor(gradients, forward);
+  absl::flat_hash_map<Output, Output> copies;
+  for (size_t i = 0; i < seeds_.size(); ++i) copies[seeds_[i]] = seeds[i];
 
   std::vector<Node*> roots(body_->args);
   absl::c_copy(body_->rets, std::back_inserter(roots));
@@ -160,24 +272,35 @@ absl::StatusOr<std::vector<Output>> DifferentiatedFunction::Split(
     if (node->op().is_stateful && node->id() < num_nodes_) roots.push_back(node);
   }
   // The copy of an output, which was made before unless it is one of the forward pass.
-  const auto copy_of = [&](const Output& output) -> absl::StatusOr<Output> {
+  const auto copy_of = [&](Output output) -> absl::StatusOr<Output> {
     const auto found = copies.find(output);
     if (found != copies.end()) return found->second;
+    const Output original = output;
+    if (absl::c_linear_search(assumed_shapes_, output.node)) output = output.node->input(0);
     Output copy;
-    if (IsCopied(*output.node)) {
+    absl::optional<Tensor> known;
+    if (DescribesInput(*output.node)) known = KnownValue(output);
+    if (known.has_value()) {
+      const Scope scope = Scope::ForGraph(backward);
+      copy = scope.Constant(*known);
+      TANDEM_RETURN_IF_ERROR(scope.status());
+    } else if (IsCopied(*output.node)) {
       TANDEM_ASSIGN_OR_RETURN(Node* const node, CopyNode(*output.node, {}, *backward));
       copy = node->output(output.index);
+    } else if (const auto of_arg = copies.find(output); of_arg != copies.end()) {
+      copy = of_arg->second;
     } else {
       TANDEM_ASSIGN_OR_RETURN(copy, keep(output));
+      copies[output] = copy;
       roots.push_back(output.node);
     }
-    copies[output] = copy;
+    copies[original] = copy;
     return copy;
   };
   TANDEM_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph.TopologicalOrder());
   for (Node* node : order) {
     const size_t id = static_cast<size_t>(node->id());
-    if (!needed[id] || forward[id] || node->Is("_Arg")) continue;
+    if (!needed[id] || forward[id] || copies.contains(node->output(0))) continue;
     std::vector<Output> inputs;
     for (const Output& input : node->inputs()) {
       TANDEM_ASSIGN_OR_RETURN(Output copy, copy_of(input));
@@ -191,7 +314,12 @@ absl::StatusOr<std::vector<Output>> DifferentiatedFunction::Split(
     TANDEM_ASSIGN_OR_RETURN(Output copy, copy_of(gradient));
     results.push_back(copy);
   }
+  for (Node* node : assumed_shapes_) {
+    if (node == nullptr) continue;
+    TANDEM_RETURN_IF_ERROR(graph.ReplaceOutput(node->output(0), node->input(0)));
+  }
   RemoveUnneeded(roots, graph);
+  assumed_shapes_.clear();
   return results;
 }
 

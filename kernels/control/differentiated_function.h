@@ -31,13 +31,15 @@ class DifferentiatedFunction {
 
   // The function with the gradients of Σ results with respect to all its arguments, given those of
   // the results: `results` are the indices of the results that have one, `types` their types.
+  // `arg_shapes` is what is known of the arguments' shapes; the more is, the less has to be kept.
   //
   // Unimplemented: a node on the way has no gradient, or the function calls itself.
   // InvalidArgument: there is no such result.
   static absl::StatusOr<DifferentiatedFunction> Make(const FunctionRef& function,
                                                      std::shared_ptr<FunctionLibrary> library,
                                                      const std::vector<int>& results,
-                                                     const std::vector<DataType>& types);
+                                                     const std::vector<DataType>& types,
+                                                     const std::vector<PartialShape>& arg_shapes);
 
   const std::string& name() const { return name_; }
   // Before Split with the gradients, after it the forward pass alone.
@@ -63,14 +65,30 @@ class DifferentiatedFunction {
  private:
   DifferentiatedFunction() = default;
 
+  // By node: whether it belongs to the forward pass.
   std::vector<bool> ForwardNodes() const;
+  // Also those that only describe a forward value which `gradients` need not have itself.
+  void AddDescriptions(const std::vector<Output>& gradients, std::vector<bool>* forward) const;
+  // By node: what must exist to compute `gradients`, down to the forward values.
+  std::vector<bool> NeededFor(const std::vector<Output>& gradients,
+                              const std::vector<bool>& forward) const;
 
   std::string name_;
   std::unique_ptr<FunctionBody> body_;
-  int num_nodes_ = 0;                // Nodes of the function itself have lower ids.
-  std::vector<Output> seeds_;        // One for each of `results`.
-  std::vector<Gradient> gradients_;  // One for each argument.
+  int num_nodes_ = 0;                  // Nodes of the function itself have lower ids.
+  std::vector<Node*> assumed_shapes_;  // One for each argument, or null.
+  std::vector<Output> seeds_;          // One for each of `results`.
+  std::vector<Gradient> gradients_;    // One for each argument.
 };
+
+// What is the same in all turns of the shapes of a loop's values: `shapes` at first, and then those
+// of the results of `body`.
+absl::StatusOr<std::vector<PartialShape>> ShapesInLoop(const FunctionRef& body,
+                                                       std::shared_ptr<FunctionLibrary> library,
+                                                       std::vector<PartialShape> shapes);
+
+// The argument that reaches this output unchanged; -1 when there is none.
+int PassedArg(Output output);
 
 // Zeros like `value`; for the handle of a variable, like its value, which is of type `type`.
 Output ZerosFor(const Scope& scope, const Output& value, DataType type);

@@ -18,10 +18,11 @@ class Branch {
   static absl::StatusOr<Branch> Make(const FunctionRef& function,
                                      std::shared_ptr<FunctionLibrary> library,
                                      const std::vector<int>& results,
-                                     const std::vector<DataType>& types) {
+                                     const std::vector<DataType>& types,
+                                     const std::vector<PartialShape>& arg_shapes) {
     TANDEM_ASSIGN_OR_RETURN(
         DifferentiatedFunction differentiated,
-        DifferentiatedFunction::Make(function, std::move(library), results, types));
+        DifferentiatedFunction::Make(function, std::move(library), results, types, arg_shapes));
     return Branch(std::move(differentiated), types);
   }
 
@@ -182,10 +183,12 @@ absl::Status AddCallGradient(
   }
   if (results.empty()) return absl::OkStatus();
 
+  std::vector<PartialShape> arg_shapes;
+  for (int i = first_input; i < g.num_inputs(); ++i) arg_shapes.push_back(g.input(i).shape());
   std::vector<Branch> made;
   for (const FunctionRef& function : branches) {
-    TANDEM_ASSIGN_OR_RETURN(
-        Branch branch, Branch::Make(function, g.graph().shared_functions(), results, seed_types));
+    TANDEM_ASSIGN_OR_RETURN(Branch branch, Branch::Make(function, g.graph().shared_functions(),
+                                                        results, seed_types, arg_shapes));
     if (branch.num_args() != g.num_inputs() - first_input) {
       return errors::InvalidArgument("function '", function.name, "' takes ", branch.num_args(),
                                      " arguments and is called with ",

@@ -24,12 +24,6 @@ bool CarriesGradient(DataType dtype) {
 
 int ArgIndex(const Node& arg) { return static_cast<int>(*arg.Attr<int64_t>("index")); }
 
-// The argument that reaches this output unchanged; -1 when there is none.
-int PassedArg(Output output) {
-  while (output.node->Is("Identity")) output = output.node->input(0);
-  return output.node->Is("_Arg") ? ArgIndex(*output.node) : -1;
-}
-
 bool IsOne(const Output& output) {
   const absl::optional<Tensor> value = KnownValue(output);
   return value.has_value() && value->dtype() == kInt32 && value->shape().IsScalar() &&
@@ -104,13 +98,18 @@ class LoopDifferentiator {
       if (g_.HasOutputGradient(i) && (IsNumber(type) || type == kVariant)) given.insert(i);
     }
     std::set<int> with_gradient = WithGradients(*body, given);
+    std::vector<PartialShape> shapes;
+    for (int i = 0; i < num_values_; ++i) shapes.push_back(g_.input(i).shape());
+    TANDEM_ASSIGN_OR_RETURN(
+        shapes, ShapesInLoop(body_function, g_.graph().shared_functions(), std::move(shapes)));
     for (;;) {
       values_.assign(with_gradient.begin(), with_gradient.end());
       std::vector<DataType> types;
       for (const int i : values_) types.push_back(body->arg_type(i));
-      TANDEM_ASSIGN_OR_RETURN(DifferentiatedFunction made,
-                              DifferentiatedFunction::Make(
-                                  body_function, g_.graph().shared_functions(), values_, types));
+      TANDEM_ASSIGN_OR_RETURN(
+          DifferentiatedFunction made,
+          DifferentiatedFunction::Make(body_function, g_.graph().shared_functions(), values_, types,
+                                       shapes));
       // Paths are found generously; a value whose gradient turns out not to exist, is none.
       std::set<int> existing(given);
       for (const int i : values_) {
@@ -214,6 +213,10 @@ class LoopDifferentiator {
   // added before; -1 when there is none.
   int FindList(const Output& value) {
     for (const Consumer& consumer : value.node->consumers()) {
+      if (consumer.node->Is("EnsureShape")) {
+        const int list = FindList(consumer.node->output(0));
+        if (list >= 0) return list;
+      }
       Node* const push = consumer.node;
       if (!push->Is("TensorListPushBack") || consumer.input != 1 ||
           consumer.output != value.index || !push->input(0).node->Is("_Arg")) {
