@@ -26,13 +26,15 @@ class Normalization {
  private:
   absl::Status MakeVariables() {
     const Shape shape({channels_});
-    gamma_ = scope_.Call("Fill", {channels_vector(), 1.0f});
     if (options_.scale) {
       TANDEM_ASSIGN_OR_RETURN(gamma_, call_.Variable("gamma", shape, options_.gamma_initializer));
+    } else {
+      gamma_ = AllChannels(1);
     }
-    beta_ = scope_.Call("Fill", {channels_vector(), 0.0f});
     if (options_.center) {
       TANDEM_ASSIGN_OR_RETURN(beta_, call_.Variable("beta", shape, options_.beta_initializer));
+    } else {
+      beta_ = AllChannels(0);
     }
     TANDEM_ASSIGN_OR_RETURN(
         moving_mean_, call_.Statistic("moving_mean", shape, options_.moving_mean_initializer));
@@ -44,8 +46,8 @@ class Normalization {
     return absl::OkStatus();
   }
 
-  Tensor channels_vector() const {
-    return Tensor::Vector<int32_t>({static_cast<int32_t>(channels_)});
+  Output AllChannels(float value) const {
+    return scope_.Call("Fill", {Tensor::Vector<int64_t>({channels_}), value});
   }
 
   std::vector<Output> Fused(bool training, const InputList& statistics) const {
@@ -86,7 +88,7 @@ class Normalization {
     // moving mean, which is the same in all replicas, little is lost where the mean is far from 0.
     const Output shifted = scope_.Call("Sub", {rows, mean_before_});
     const Tensor axis = Tensor::Vector<int32_t>({0});
-    const std::vector<Output> sums = call_.replica().AllReduce(
+    const std::vector<Output> sums = call_.replica().WithScope(scope_).AllReduce(
         Reduction::kSum, {scope_.Call("Sum", {shifted, axis}),
                           scope_.Call("Sum", {scope_.Call("Square", {shifted}), axis}), count_});
     TANDEM_RETURN_IF_ERROR(scope_.status());

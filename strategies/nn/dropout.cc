@@ -16,7 +16,8 @@ absl::StatusOr<Output> Drop(const LayerCall& call, double rate, Output x) {
                                       "number (StrategyBuilder::BeginStep)");
   }
   const Scope& scope = call.scope();
-  const Output seed = call.replica().StepSeed(SeedFor(call.options().seed, call.NameOf("dropped")));
+  const Output seed = call.replica().WithScope(scope).StepSeed(
+      SeedFor(call.options().seed, call.NameOf("dropped")));
   const Output uniform =
       scope.Call("StatelessRandomUniform", {scope.Call("Shape", {x}), seed}, {{"dtype", kFloat32}});
   const Output keep = scope.Call("GreaterEqual", {uniform, static_cast<float>(rate)});
