@@ -120,7 +120,9 @@ TEST_F(FoldConstantsTest, AShapeStillComesAfterEffects) {
 TEST_F(FoldConstantsTest, KeepsAllControlInputs) {
   Node* const first = s_.WithOpName("first").AddNode("NoOp", {});
   Node* const second = s_.WithOpName("second").AddNode("NoOp", {});
-  const Output a = s_.WithControlDependencies({first}).Constant(1.0f);
+  // Scope::Constant waits for nothing.
+  const Output a = s_.WithControlDependencies({first}).Call(
+      "Const", {}, {{"dtype", kFloat32}, {"value", Tensor::Scalar<float>(1)}});
   Node* const sum = s_.WithControlDependencies({second}).AddNode("AddV2", {a, 2.0f});
   Node* const kept = Keep(Output(sum, 0));
   Node* const after = s_.WithControlDependencies({sum}).AddNode("NoOp", {});

@@ -21,15 +21,23 @@ constexpr int64_t kNoDeadline = std::numeric_limits<int64_t>::max();
 constexpr absl::Duration kLongestStep = absl::Hours(24 * 365);
 
 thread_local TaskQueue* current_queue = nullptr;
+// The memory of the thread's last queue, so that steps do not allocate one each.
+thread_local std::vector<Task> spare_tasks;
 
 }  // namespace
 
-TaskQueue::TaskQueue(StepScheduler* scheduler) : scheduler_(scheduler), outer_(current_queue) {
+TaskQueue::TaskQueue(StepScheduler* scheduler)
+    : scheduler_(scheduler), outer_(current_queue), tasks_(std::exchange(spare_tasks, {})) {
   tasks_.reserve(64);
   current_queue = this;
 }
 
-TaskQueue::~TaskQueue() { current_queue = outer_; }
+TaskQueue::~TaskQueue() {
+  constexpr size_t kMostKept = 1 << 15;
+  tasks_.clear();
+  if (tasks_.capacity() <= kMostKept) spare_tasks = std::move(tasks_);
+  current_queue = outer_;
+}
 
 TaskQueue* TaskQueue::Current() { return current_queue; }
 
