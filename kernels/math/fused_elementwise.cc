@@ -35,6 +35,11 @@ namespace {
 
 // Bytes of a block of one value: a handful of them fit into a first-level cache of 32 KiB.
 constexpr int64_t kBlockBytes = 4096;
+constexpr int64_t kLine = 64;
+constexpr size_t kMaxOperands = 2;
+
+// As many values as all but the longest programs have: runs of those allocate nothing.
+constexpr size_t kInlineValues = 40;
 
 struct Step {
   const OpDef* op = nullptr;
@@ -111,7 +116,7 @@ class FusedKernel final : public Kernel {
     int num_uniform = 0;
     double cost = 0;
     char* output = nullptr;
-    absl::InlinedVector<Value, 16> values;
+    absl::InlinedVector<Value, kInlineValues> values;
   };
 
   absl::Status MakeStepKernel(KernelInit& init, const Step& step) {
@@ -196,7 +201,7 @@ class FusedKernel final : public Kernel {
 
   absl::Status ComputeInBlocks(KernelContext& c, Run& run) const {
     // Results that are one number.
-    absl::InlinedVector<double, 16> uniform(run.values.size());
+    absl::InlinedVector<double, kInlineValues> uniform(run.values.size());
     for (size_t k = 0; k < program_.size(); ++k) {
       const size_t v = ValueOf(k);
       if (!run.values[v].is_uniform) continue;
@@ -235,7 +240,7 @@ class FusedKernel final : public Kernel {
       char* at;
       int64_t step;
     };
-    absl::InlinedVector<Place, 16> places;
+    absl::InlinedVector<Place, kInlineValues> places;
     char* spread = scratch.get() + num_buffers_ * stride;
     for (size_t v = 0; v < run.values.size(); ++v) {
       const Value& value = run.values[v];
@@ -316,21 +321,23 @@ class FusedKernel final : public Kernel {
     }
   }
 
-  static constexpr size_t kMaxOperands = 2;
-  static constexpr int64_t kLine = 64;
-
-  // Memory that begins with a cache line.
+  // Memory that begins with a cache line; on the stack unless a program is long.
   class Scratch {
    public:
     explicit Scratch(int64_t bytes)
-        : data_(static_cast<char*>(
-              ::operator new (static_cast<size_t>(bytes), std::align_val_t{kLine}))) {}
-    ~Scratch() { ::operator delete (data_, std::align_val_t{kLine}); }
+        : data_(bytes <= kOnStack ? own_
+                                  : static_cast<char*>(::operator new (static_cast<size_t>(bytes),
+                                                                       std::align_val_t{kLine}))) {}
+    ~Scratch() {
+      if (data_ != own_) ::operator delete (data_, std::align_val_t{kLine});
+    }
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
     char* get() const { return data_; }
 
    private:
+    static constexpr int64_t kOnStack = 8 * kBlockBytes;
+    alignas(kLine) char own_[kOnStack];
     char* const data_;
   };
 
