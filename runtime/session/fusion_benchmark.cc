@@ -4,7 +4,7 @@
 //   Mlp       a training step of 784-512-512-10, batch 64, momentum
 //   Predict   the CNN forward alone
 //   Gelu      x Φ(x) by its formula with tanh, 8 ops, on that many numbers
-//   Updates   Adam on that many variables of 1,000 numbers
+//   Updates   Adam on that many variables of that many numbers
 #include <string>
 #include <vector>
 
@@ -182,9 +182,9 @@ void Updates(benchmark::State& state, const std::string& passes) {
   Model model;
   std::vector<Node*> updates;
   for (int64_t i = 0; i < state.range(0); ++i) {
-    const Output gradient = model.s.Constant(Numbers({1000}, 1));
-    updates.push_back(
-        model.Update(model.Variable({1000}, 1), gradient, PartialShape({1000}), true));
+    const Shape shape({state.range(1)});
+    const Output gradient = model.s.Constant(Numbers(shape, 1));
+    updates.push_back(model.Update(model.Variable(shape, 1), gradient, PartialShape(shape), true));
   }
   model.s.WithControlDependencies(updates).WithOpName("train").AddNode("NoOp", {});
   Measure(state, model, passes, {}, {}, {"train"});
@@ -204,9 +204,14 @@ TANDEM_MODEL_BENCHMARK_(Predict);
 
 BENCHMARK_CAPTURE(Gelu, no_pass, "none")->RangeMultiplier(8)->Range(64, 1 << 21)->UseRealTime();
 BENCHMARK_CAPTURE(Gelu, fused, "all")->RangeMultiplier(8)->Range(64, 1 << 21)->UseRealTime();
-BENCHMARK_CAPTURE(Updates, no_pass, "none")->Arg(10)->Arg(100)->UseRealTime();
-BENCHMARK_CAPTURE(Updates, merged, "all,-fuse_updates")->Arg(10)->Arg(100)->UseRealTime();
-BENCHMARK_CAPTURE(Updates, fused, "all")->Arg(10)->Arg(100)->UseRealTime();
+#define TANDEM_UPDATE_BENCHMARK_(name, passes)      \
+  BENCHMARK_CAPTURE(Updates, name, passes)          \
+      ->ArgsProduct({{10, 100}, {64, 1000, 20000}}) \
+      ->UseRealTime()
+TANDEM_UPDATE_BENCHMARK_(no_pass, "none");
+TANDEM_UPDATE_BENCHMARK_(merged, "all,-fuse_updates");
+TANDEM_UPDATE_BENCHMARK_(fused, "all");
+#undef TANDEM_UPDATE_BENCHMARK_
 
 }  // namespace
 }  // namespace tandem
