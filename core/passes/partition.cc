@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/graph/device_name.h"
+#include "core/passes/node_kinds.h"
 
 namespace tandem {
 namespace {
@@ -32,7 +33,7 @@ class Partitioner {
   absl::StatusOr<std::vector<Partition>> Run() {
     TANDEM_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph_.TopologicalOrder());
     TANDEM_RETURN_IF_ERROR(FindTasks());
-    FindLoops(order);
+    LookAtControlFlow(order);
     TANDEM_RETURN_IF_ERROR(FindTransfers());
     std::vector<Partition> partitions;
     for (const std::string& task : tasks_) partitions.push_back({task, graph_.Clone()});
@@ -72,21 +73,24 @@ class Partitioner {
     return absl::OkStatus();
   }
 
-  // How many loops each node's outputs lie in.
-  void FindLoops(const std::vector<Node*>& order) {
+  // How many loops each node's outputs lie in, and whether they may be dead.
+  void LookAtControlFlow(const std::vector<Node*>& order) {
     loops_around_.resize(static_cast<size_t>(graph_.id_limit()), 0);
+    may_be_dead_.resize(static_cast<size_t>(graph_.id_limit()), false);
     for (const Node* node : order) {
       int loops = 0;
+      bool may_be_dead = IsControlFlow(*node) || node->Is("_Recv") || node->Is("_HostRecv");
       const auto consume = [&](const Node* source) {
-        if (!IsBackEdge(*source, *node)) {
-          loops = std::max(loops, loops_around_[static_cast<size_t>(source->id())]);
-        }
+        if (IsBackEdge(*source, *node)) return;
+        loops = std::max(loops, loops_around_[static_cast<size_t>(source->id())]);
+        may_be_dead |= may_be_dead_[static_cast<size_t>(source->id())];
       };
       for (const Output& input : node->inputs()) consume(input.node);
       for (const Node* control : node->control_inputs()) consume(control);
       if (node->Is("Enter") || node->Is("RefEnter")) ++loops;
       if (node->Is("Exit") || node->Is("RefExit")) --loops;
       loops_around_[static_cast<size_t>(node->id())] = std::max(loops, 0);
+      may_be_dead_[static_cast<size_t>(node->id())] = may_be_dead;
     }
   }
 
@@ -202,6 +206,8 @@ class Partitioner {
         is_signal
             ? kFloat32
             : RemoveReference(graph.node(transfer.source)->output_info(transfer.output).dtype);
+    // Lets the receiver's plan do without what dead values need.
+    if (!may_be_dead_[static_cast<size_t>(transfer.source)]) recv.attrs["_alive"] = true;
     TANDEM_ASSIGN_OR_RETURN(transfer.received, Add(graph, std::move(recv), transfer.device));
     if (!is_signal) return absl::OkStatus();
     // A _Recv that got something dead has ended alive; what consumes its value is dead.
@@ -265,8 +271,9 @@ class Partitioner {
   const PartitionOptions& options_;
   const Graph& graph_;
   std::vector<std::string> tasks_;    // Ordered.
-  std::vector<std::string> task_of_;  // By node id, as loops_around_.
+  std::vector<std::string> task_of_;  // By node id, as the next two.
   std::vector<int> loops_around_;
+  std::vector<bool> may_be_dead_;
   std::vector<Transfer> transfers_;
   // By source and output, and receiving task.
   std::map<std::pair<std::pair<int, int>, std::string>, size_t> transfer_of_;

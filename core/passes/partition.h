@@ -4,7 +4,8 @@
 // _Recv of the same key (core/kernel/rendezvous_key.h), once for each value and receiving task. A
 // control edge travels as a small constant that runs after the sender; an Identity behind the _Recv
 // stands for the sender. Constants that wait for nothing are not sent: each task gets its own.
-// What is dead is sent as dead, so that conditionals may span tasks.
+// What is dead is sent as dead, so that conditionals may span tasks. A _Recv with the attribute
+// _alive gets nothing dead, since no conditional is before it.
 //
 // A loop of TensorFlow 1 lies in one task: its control part is not copied to others.
 #ifndef TANDEM_CORE_PASSES_PARTITION_H_

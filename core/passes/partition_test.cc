@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "core/base/status.h"
 #include "core/graph/scope.h"
+#include "core/kernel/rendezvous_key.h"
 #include "core/passes/place.h"
 #include "gtest/gtest.h"
 #include "runtime/rendezvous/local_rendezvous.h"
@@ -120,6 +121,20 @@ TEST_F(PartitionTest, AControlEdgeTravelsAsASignal) {
   ASSERT_EQ(after->control_inputs().size(), 1u);
   EXPECT_TRUE(after->control_inputs()[0]->Is("Identity"));
   EXPECT_TRUE(after->control_inputs()[0]->input(0).node->Is("_Recv"));
+}
+
+TEST_F(PartitionTest, ReceiversKnowWhetherSomethingDeadMayCome) {
+  const Output x = On(0).Call("Placeholder", {}, {{"dtype", kFloat32}});
+  const Output pred = On(0).Call("Placeholder", {}, {{"dtype", kBool}, {"shape", Shape()}});
+  On(1).WithOpName("alive").Call("Neg", {x});
+  On(1).WithOpName("either").Call("Neg", {On(0).Call("Abs", {On(0).Call("Switch", {x, pred})})});
+  const std::vector<Partition> partitions = Cut();
+  ASSERT_EQ(partitions.size(), 2u);
+  const Graph& graph = partitions[1].graph;
+  const bool* const alive = graph.FindNode("alive")->input(0).node->Attr<bool>("_alive");
+  ASSERT_NE(alive, nullptr);
+  EXPECT_TRUE(*alive);
+  EXPECT_EQ(graph.FindNode("either")->input(0).node->Attr<bool>("_alive"), nullptr);
 }
 
 TEST_F(PartitionTest, ALoopMustLieInOneTask) {
@@ -327,6 +342,19 @@ TEST_F(PartitionEndTest, APeerThatFailedEndsTheStep) {
   });
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(absl::StrContains(status.message(), "task 0 is gone")) << status;
+}
+
+TEST_F(PartitionEndTest, ADeadValueThatCannotBeIsAnError) {
+  const absl::Status status = EndInMidWait([](CancellationManager&, Rendezvous& rendezvous) {
+    RendezvousKey key;
+    key.source_device = Cpu(kTask0);
+    key.source_incarnation = 0xaa;
+    key.destination_device = Cpu(kTask1);
+    key.edge = "edge_0_x";
+    EXPECT_TRUE(rendezvous.Send(key.ToString(), {Tensor(), /*is_dead=*/true}).ok());
+  });
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::StrContains(status.message(), "dead")) << status;
 }
 
 TEST_F(PartitionRunTest, AStepWithoutARendezvousSaysSo) {

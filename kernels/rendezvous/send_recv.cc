@@ -74,6 +74,10 @@ class RecvKernel final : public AsyncKernel {
  public:
   absl::Status Init(KernelInit& init) {
     end_.Init(init);
+    const auto alive = init.attrs().find("_alive");
+    if (alive != init.attrs().end() && alive->second.Get<bool>() != nullptr) {
+      is_alive_ = *alive->second.Get<bool>();
+    }
     return absl::OkStatus();
   }
 
@@ -84,15 +88,20 @@ class RecvKernel final : public AsyncKernel {
       return;
     }
     (*rendezvous)
-        ->Receive(end_.Key(c), c.step().cancellation,
-                  [&c, done = std::move(done)](absl::StatusOr<Rendezvous::Entry> entry) mutable {
-                    done(entry.ok() ? Take(c, *std::move(entry)) : entry.status());
-                  });
+        ->Receive(
+            end_.Key(c), c.step().cancellation,
+            [this, &c, done = std::move(done)](absl::StatusOr<Rendezvous::Entry> entry) mutable {
+              done(entry.ok() ? Take(c, *std::move(entry)) : entry.status());
+            });
   }
 
  private:
-  static absl::Status Take(KernelContext& c, Rendezvous::Entry entry) {
+  absl::Status Take(KernelContext& c, Rendezvous::Entry entry) const {
     if (entry.is_dead) {
+      if (is_alive_) {
+        return errors::InvalidArgument(
+            "received a dead value, although its attribute _alive says that none will come");
+      }
       c.SetOutputDead(0);
       return absl::OkStatus();
     }
@@ -106,6 +115,7 @@ class RecvKernel final : public AsyncKernel {
   }
 
   EdgeEnd end_;
+  bool is_alive_ = false;  // The plan knows nothing of dead values.
 };
 
 constexpr char kSendAttrs[] =

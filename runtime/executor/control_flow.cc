@@ -35,8 +35,11 @@ bool NeedsFrames(const Node& node) {
   using Role = FrameLayout::Role;
   const Role role = RoleOf(node);
   // A ControlTrigger and a send make nothing dead themselves; what is received may be dead.
-  return (role != Role::kNormal && role != Role::kControlTrigger && role != Role::kSend) ||
-         node.Is("_Recv") || node.Is("_HostRecv");
+  if (node.Is("_Recv") || node.Is("_HostRecv")) {
+    const bool* const alive = node.Attr<bool>("_alive");  // See core/passes/partition.h.
+    return alive == nullptr || !*alive;
+  }
+  return role != Role::kNormal && role != Role::kControlTrigger && role != Role::kSend;
 }
 
 absl::StatusOr<FrameAssignment> AssignFrames(const std::vector<Node*>& order) {
