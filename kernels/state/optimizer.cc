@@ -83,17 +83,18 @@ absl::Status UpdateKernel::ReadScalars(KernelContext& c, int count, void* scalar
 
 absl::Status UpdateKernel::CheckValues(KernelContext& c, int member, int count,
                                        absl::Span<const VariableInput> variables) const {
+  const Tensor& first = LockedValue(variables[0]);
   for (const VariableInput& variable : variables) {
     const Tensor& value = LockedValue(variable);
     if (!value.is_valid()) return variable.NotInitialized(absl::StatusCode::kFailedPrecondition);
-    if (value.shape() != LockedValue(variables[0]).shape()) {
-      return errors::InvalidArgument(
-          "variable '", variable.name(), "' has shape ", value.shape().DebugString(), " and '",
-          variables[0].name(), "' has shape ", LockedValue(variables[0]).shape().DebugString(),
-          "; an optimizer's variables must have one shape");
+    if (value.shape() != first.shape()) {
+      return errors::InvalidArgument("variable '", variable.name(), "' has shape ",
+                                     value.shape().DebugString(), " and '", variables[0].name(),
+                                     "' has shape ", first.shape().DebugString(),
+                                     "; an optimizer's variables must have one shape");
     }
   }
-  const Shape& shape = LockedValue(variables[0]).shape();
+  const Shape& shape = first.shape();
   Shape wanted = shape;
   if (indices_ >= 0) {
     const Shape& indices = c.input(indices_).shape();
