@@ -227,6 +227,22 @@ TEST_P(FuseElementwiseTest, TypesAreNotMixed) {
   EXPECT_EQ(Count(kFused), 0);
 }
 
+TEST_P(FuseElementwiseTest, ReferencesAreReadAsTheyAreWhenTheNodeRuns) {
+  const Output v = s.WithOpName("v").Call("VariableV2", {},
+                                          {{"dtype", kFloat32}, {"shape", PartialShape({100})}});
+  s.WithOpName("init").Call("Assign", {v, Numbers({100})});
+  s.WithOpName("add").Call("AssignAdd", {v, Numbers({100}, 2)});
+  s.WithOpName("y").Call("Exp", {s.Call("Neg", {v})});
+  Open(kPass);
+  Do("init");
+  ExpectSame({});
+  Do("add");
+  ExpectSame({});
+  EXPECT_EQ(Count(kFused), 1);
+  // The variable is as it was: the fused node has not written to its memory.
+  ExpectSame({}, {"v"});
+}
+
 TEST_P(FuseElementwiseTest, BranchesOfTensorFlow1StayRight) {
   if (GetParam() != kCpu) return;  // Predicates are in host memory; this is about dead values.
   const Output x = Placeholder("x", PartialShape({kUnknown}));

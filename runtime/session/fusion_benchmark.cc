@@ -3,7 +3,7 @@
 //   Cnn       a training step of the CNN of tools/demo: batch 64, Adam
 //   Mlp       a training step of 784-512-512-10, batch 64, momentum
 //   Predict   the CNN forward alone
-//   Gelu      x Φ(x) by its formula with tanh, 8 ops, on that many numbers
+//   Gelu      x Φ(x) by its formula with tanh, 9 ops, on that many numbers
 //   Updates   Adam on that many variables of that many numbers
 #include <string>
 #include <vector>
