@@ -1,4 +1,5 @@
 // tandem: looks at graphs and ops, and runs graphs.
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -44,7 +45,10 @@ int Main(int argc, char** argv) {
         return 0;
       }
     }
-    const absl::Status status = command->run(rest);
+    absl::Status status = command->run(rest);
+    if (status.ok() && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
+      status = errors::ResourceExhausted("the output could not be written: ", std::strerror(errno));
+    }
     if (status.ok()) return 0;
     std::fprintf(stderr, "tandem %s: %s\n", command->name, std::string(status.message()).c_str());
     // 2: the call itself was wrong; 1: it failed.

@@ -1,3 +1,4 @@
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -202,7 +203,10 @@ absl::Status Run(const std::vector<std::string>& words) {
     std::ofstream file(path);
     file << ChromeTrace(metadata.events) << "\n";
     file.close();
-    if (!file) return errors::FailedPrecondition("the timeline cannot be written to '", path, "'");
+    if (!file) {
+      return errors::FailedPrecondition("the timeline cannot be written to '", path,
+                                        "': ", std::strerror(errno));
+    }
   }
   return absl::OkStatus();
 }

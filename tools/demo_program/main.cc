@@ -2,7 +2,9 @@
 // flags.
 #include <sys/resource.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <string>
 
 #include "absl/flags/flag.h"
@@ -78,6 +80,9 @@ absl::Status Run() {
                100 * result.Value("accuracy").value_or(0), result.loss, result.examples,
                absl::ToDoubleSeconds(absl::Now() - begin),
                static_cast<double>(usage.ru_maxrss) / 1024);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    return errors::ResourceExhausted("the results could not be written: ", std::strerror(errno));
+  }
   return absl::OkStatus();
 }
 

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# server_program_test.sh TANDEM_SERVER
+set -uo pipefail
+
+server=$1
+unset TF_CONFIG TANDEM_DEVICES
+
+fail() {
+  echo "server_program_test: $*" >&2
+  exit 1
+}
+
+# Starts the server in the background; its first line goes to $line, its number to $pid.
+start() {
+  exec {out}< <(exec "$server" "$@" 2>/dev/null & echo $!; wait $!; echo "code $?")
+  read -r -t 60 pid <&"$out" || fail "no process"
+  read -r -t 60 line <&"$out" || fail "the server said nothing"
+}
+
+# The code with which it ended.
+ending() {
+  local word code
+  read -r -t 60 word code <&"$out" || fail "the server did not end"
+  [[ $word == code ]] || fail "it said more: $word $code"
+  echo "$code"
+}
+
+start
+[[ $line == "serving /job:worker/task:0 at grpc://localhost:"* ]] || fail "said: $line"
+port=${line##*:}
+# A port that is taken is an error.
+message=$("$server" --port="$port" 2>&1 >/dev/null) && fail "two servers on port $port"
+grep -q "cannot listen" <<<"$message" || fail "said: $message"
+kill -TERM "$pid"
+code=$(ending)
+[[ $code == 0 ]] || fail "an idle server ended with $code"
+
+export TF_CONFIG='{"cluster": {"trainer": ["localhost:0"]}, "task": {"type": "trainer", "index": 0}}'
+start
+[[ $line == "serving /job:trainer/task:0 at "* ]] || fail "said: $line"
+kill -INT "$pid"
+code=$(ending)
+[[ $code == 0 ]] || fail "an idle server ended with $code"
+unset TF_CONFIG
+
+expect() { # expect CODE MESSAGE ARGUMENT…
+  local wanted=$1 part=$2
+  shift 2
+  local message
+  message=$("$server" "$@" 2>&1 >/dev/null)
+  local got=$?
+  [[ $got == "$wanted" ]] || fail "$*: ended with $got: $message"
+  grep -qF -- "$part" <<<"$message" || fail "$*: said: $message"
+}
+expect 2 'cluster.worker[0]' --cluster='{"worker": ["localhost"]}'
+expect 1 'no file' --cluster=/there/is/none
+expect 2 'no task 3' --cluster='{"worker": ["localhost:0"]}' --task=3
+expect 1 'not supported yet' --cluster='{"worker": ["localhost:0", "localhost:0"]}' --task=1
+expect 1 '--insecure' --cluster='{"worker": ["192.0.2.1:0"]}'
+expect 2 'TPU' --devices=TPU:1
+expect 2 '70000' --port=70000
+"$server" --help | grep -q 'tf.compat.v1.Session' || fail "--help teaches nothing"
+echo "the server keeps to its promises"
