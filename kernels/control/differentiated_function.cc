@@ -23,22 +23,44 @@ bool DescribesInput(const Node& node) {
 // Cheaper to have twice than to keep, and the same in both passes.
 bool IsCopied(const Node& node) { return node.Is("Const") || node.Is("VarHandleOp"); }
 
+// Of functions in functions. A level takes some kilobytes of the stack.
+constexpr size_t kMaxNesting = 100;
+// Of functions that are differentiated for one node. Each call of a function in a function makes
+// functions of its own, so that a short library could ask for more than there is memory.
+constexpr int kMaxFunctions = 2'000;
+
 // The functions whose gradients are being built on this thread, each inside the one before it.
 class Nesting {
  public:
-  explicit Nesting(const FunctionRef& function) { Functions().push_back(function); }
-  ~Nesting() { Functions().pop_back(); }
+  explicit Nesting(const FunctionRef& function) { stack().push_back(function); }
+  ~Nesting() { stack().pop_back(); }
   Nesting(const Nesting&) = delete;
   Nesting& operator=(const Nesting&) = delete;
 
-  static bool Contains(const FunctionRef& function) {
-    return absl::c_any_of(Functions(), [&](const FunctionRef& other) {
+  // Whether the gradient of one more may be built.
+  static absl::Status Check(const FunctionRef& function) {
+    thread_local int count = 0;
+    count = stack().empty() ? 1 : count + 1;
+    if (count > kMaxFunctions) {
+      return errors::ResourceExhausted("the gradient takes more than ", kMaxFunctions,
+                                       " functions, at function '", function.name,
+                                       "': calls in functions that are called in functions");
+    }
+    if (stack().size() >= kMaxNesting) {
+      return errors::Unimplemented("function '", function.name, "' lies ", kMaxNesting,
+                                   " functions deep; gradients through more are not supported");
+    }
+    const bool calls_itself = absl::c_any_of(stack(), [&](const FunctionRef& other) {
       return other.name == function.name && other.attrs == function.attrs;
     });
+    if (!calls_itself) return absl::OkStatus();
+    return errors::Unimplemented("function '", function.name,
+                                 "' calls itself; gradients through recursion are not supported: "
+                                 "write it as a loop");
   }
 
  private:
-  static std::vector<FunctionRef>& Functions() {
+  static std::vector<FunctionRef>& stack() {
     thread_local std::vector<FunctionRef> functions;
     return functions;
   }
@@ -139,11 +161,7 @@ absl::StatusOr<DifferentiatedFunction> DifferentiatedFunction::Make(
     const FunctionRef& function, std::shared_ptr<FunctionLibrary> library,
     const std::vector<int>& results, const std::vector<DataType>& types,
     const std::vector<PartialShape>& arg_shapes) {
-  if (Nesting::Contains(function)) {
-    return errors::Unimplemented("function '", function.name,
-                                 "' calls itself; gradients through recursion are not supported: "
-                                 "write it as a loop");
-  }
+  TANDEM_RETURN_IF_ERROR(Nesting::Check(function));
   const Nesting nesting(function);
   DifferentiatedFunction made;
   made.name_ = function.name;

@@ -33,7 +33,9 @@ class DifferentiatedFunction {
   // the results: `results` are the indices of the results that have one, `types` their types.
   // `arg_shapes` is what is known of the arguments' shapes; the more is, the less has to be kept.
   //
-  // Unimplemented: a node on the way has no gradient, or the function calls itself.
+  // Unimplemented: a node on the way has no gradient, the function calls itself, or functions nest
+  // deeper than anybody writes them. ResourceExhausted: so many calls in calls that the gradient
+  // would not fit.
   // InvalidArgument: there is no such result.
   static absl::StatusOr<DifferentiatedFunction> Make(const FunctionRef& function,
                                                      std::shared_ptr<FunctionLibrary> library,

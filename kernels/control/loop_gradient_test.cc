@@ -2,6 +2,7 @@
 // tests/gradients; here against what TensorFlow answers, and how they come about.
 #include "kernels/control/loop_gradient.h"
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,6 +59,15 @@ std::vector<Tensor> Values(const Scope& scope, const Session::Feeds& feeds, cons
   return results.ok() ? *results : std::vector<Tensor>();
 }
 
+SessionOptions OnSim() {
+  SessionOptions options;
+  auto devices = DeviceSet::Create({{"SIM", 1}});
+  EXPECT_TRUE(devices.ok()) << devices.status();
+  if (devices.ok()) options.devices = *std::move(devices);
+  options.default_device = "/device:SIM:0";
+  return options;
+}
+
 void ExpectNear(const std::vector<Tensor>& results,
                 const std::vector<std::vector<double>>& wanted) {
   ASSERT_EQ(results.size(), wanted.size());
@@ -109,16 +119,11 @@ TEST(LoopGradient, OfARecurrenceIsTensorFlows) {
 TEST(LoopGradient, ComesOutTheSameOnADeviceWithItsOwnMemory) {
   const Scope scope = Scope::NewRoot();
   const Recurrence recurrence(scope);
-  SessionOptions options;
-  auto devices = DeviceSet::Create({{"SIM", 1}});
-  ASSERT_TRUE(devices.ok()) << devices.status();
-  options.devices = *std::move(devices);
-  options.default_device = "/device:SIM:0";
-  ExpectNear(Values(scope, recurrence.feeds, recurrence.outputs, options), recurrence.wanted);
+  ExpectNear(Values(scope, recurrence.feeds, recurrence.outputs, OnSim()), recurrence.wanted);
 }
 
 // p goes i times through an inner loop whose turns differ, and is summed up squared.
-TEST(LoopGradient, OfNestedLoopsWithAConditionalIsTensorFlows) {
+void CompareNestedLoops(const SessionOptions& options) {
   const Scope scope = Scope::NewRoot();
   const Output a = Double(scope, "a");
   const Output b = Double(scope, "b");
@@ -154,9 +159,13 @@ TEST(LoopGradient, OfNestedLoopsWithAConditionalIsTensorFlows) {
   outputs.insert(outputs.begin(), y);
   ExpectNear(
       Values(scope, {{"a", Tensor::Scalar<double>(1.3)}, {"b", Tensor::Scalar<double>(0.25)}},
-             outputs),
+             outputs, options),
       {{8.653851747828314}, {5.264436965762922}, {10.05095241434283}});
 }
+
+TEST(LoopGradient, OfNestedLoopsWithAConditionalIsTensorFlows) { CompareNestedLoops({}); }
+
+TEST(LoopGradient, OfNestedLoopsIsTheSameOnADeviceWithItsOwnMemory) { CompareNestedLoops(OnSim()); }
 
 TEST(LoopGradient, OfLookupsIsTensorFlows) {
   const Scope scope = Scope::NewRoot();
@@ -322,6 +331,52 @@ TEST(LoopGradient, RecursionHasNone) {
   const absl::Status status = GradientError(scope, y, x);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "'endless'")) << status;
+}
+
+// Doubles the number of calls with each of its levels.
+TEST(LoopGradient, CallsInCallsEndBeforeTheMemoryDoes) {
+  const Scope scope = Scope::NewRoot();
+  const std::vector<DataType> one = {kFloat64};
+  const auto call = [&](const Scope& s, const Output& x, const std::string& f) {
+    return s.Call("PartitionedCall", {x}, {{"f", FunctionRef{f, {}}}, {"Tout", one}});
+  };
+  constexpr int kLevels = 30;
+  for (int i = 0; i < kLevels; ++i) {
+    Define(scope, absl::StrCat("f", i), one, [&](const Scope& s, const Outputs& args) {
+      const std::string next = absl::StrCat("f", i + 1);
+      return Outputs{call(s, call(s, args[0], next), next)};
+    });
+  }
+  Define(scope, absl::StrCat("f", kLevels), one,
+         [](const Scope& s, const Outputs& args) { return Outputs{s.Call("Neg", {args[0]})}; });
+  const Output x = Double(scope, "x");
+  const absl::Status status = GradientError(scope, call(scope, x, "f0"), x);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+}
+
+TEST(CallGradient, SecondDerivativesOfAConditional) {
+  const Scope scope = Scope::NewRoot();
+  const std::vector<DataType> one = {kFloat64};
+  const FunctionRef cube = Define(scope, "cube", one, [](const Scope& s, const Outputs& args) {
+    return Outputs{s.Call("Mul", {s.Call("Square", {args[0]}), args[0]})};
+  });
+  const FunctionRef sine = Define(scope, "sine", one, [](const Scope& s, const Outputs& args) {
+    return Outputs{s.Call("Sin", {args[0]})};
+  });
+  const Output x = Double(scope, "x");
+  const Output is_large = scope.Call("Greater", {x, 1.0});
+  const Output y = scope.Call("StatelessIf", {is_large, x},
+                              {{"then_branch", cube}, {"else_branch", sine}, {"Tout", one}});
+  const Outputs first = Gradients(scope, y, {x});
+  ASSERT_EQ(first.size(), 1u);
+  const Outputs second = Gradients(scope, first[0], {x});
+  ASSERT_EQ(second.size(), 1u);
+  const auto expect = [&](double at, double dy, double ddy) {
+    ExpectNear(Values(scope, {{"x", Tensor::Scalar<double>(at)}}, {first[0], second[0]}),
+               {{dy}, {ddy}});
+  };
+  expect(2, 12, 12);
+  expect(0.5, std::cos(0.5), -std::sin(0.5));
 }
 
 TEST(LoopGradient, HandlesMustStayTheSame) {

@@ -95,6 +95,85 @@ TEST(Optional, GivesBackWhatWentIn) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(TensorList, SumsCountElementsThatAreNotSetAsZeros) {
+  const Tensor a = ListOf({Tensor::Vector<float>({1, 2}), Tensor::Scalar<float>(3), Tensor()});
+  const Tensor b = ListOf({Tensor::Vector<float>({10, 20}), Tensor(), Tensor()});
+  const auto sum = RunOp("AddN", {a, b, b});
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  const TensorList& list = ListIn((*sum)[0]);
+  ASSERT_EQ(list.elements.size(), 3u);
+  EXPECT_EQ(list.elements[0].Elements<float>()[0], 21);
+  EXPECT_EQ(list.elements[0].Elements<float>()[1], 42);
+  EXPECT_EQ(list.elements[1].ScalarValue<float>(), 3);
+  EXPECT_FALSE(list.elements[2].is_valid());
+  // What was added is as it was.
+  EXPECT_EQ(ListIn(a).elements[0].Elements<float>()[0], 1);
+}
+
+TEST(TensorList, SumsOfHalfPrecisionAndOfListsInLists) {
+  const auto half = [](float value) { return Tensor::Scalar<Bfloat16>(Bfloat16(value)); };
+  const auto nested = [&](float value) {
+    auto inner = MakeRef<TensorList>(kBfloat16, PartialShape::Unknown());
+    inner->elements = {half(value)};
+    auto outer = MakeRef<TensorList>(kVariant, PartialShape::Unknown());
+    outer->elements = {Tensor::Scalar(Variant(std::move(inner)))};
+    return Tensor::Scalar(Variant(std::move(outer)));
+  };
+  const auto sum = RunOp("AddN", {nested(1.5f), nested(2)});
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  const TensorList& inner = ListIn(ListIn((*sum)[0]).elements[0]);
+  EXPECT_EQ(static_cast<float>(inner.elements[0].ScalarValue<Bfloat16>()), 3.5f);
+}
+
+TEST(TensorList, SumsRefuseListsOfOtherLengthTypeAndShape) {
+  const Tensor one = ListOf({Tensor::Scalar<float>(1)});
+  const auto code = [&](const Tensor& other) {
+    return RunOp("AddN", {one, other}).status().code();
+  };
+  EXPECT_EQ(code(ListOf({})), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(ListOf({Tensor::Vector<float>({1})})), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(Tensor::Scalar(Variant(MakeRef<TensorList>(kInt32, PartialShape::Unknown())))),
+            absl::StatusCode::kInvalidArgument);
+  const auto optional = RunOp("OptionalFromValue", {Tensor::Scalar<float>(1)});
+  ASSERT_TRUE(optional.ok()) << optional.status();
+  EXPECT_EQ(code((*optional)[0]), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(RunOp("AddN", {one, Tensor::Scalar(Variant())}).ok());
+}
+
+TEST(TensorList, ZerosLikeOneHaveItsShapes) {
+  const Tensor list = ListOf({Tensor::Vector<float>({1, 2}), Tensor()});
+  const auto zeros = RunOp("ZerosLike", {list});
+  ASSERT_TRUE(zeros.ok()) << zeros.status();
+  const TensorList& made = ListIn((*zeros)[0]);
+  ASSERT_EQ(made.elements.size(), 2u);
+  EXPECT_EQ(made.elements[0].shape(), Shape({2}));
+  EXPECT_EQ(made.elements[0].Elements<float>()[1], 0);
+  EXPECT_FALSE(made.elements[1].is_valid());
+  EXPECT_EQ(ListIn(list).elements[0].Elements<float>()[1], 2);
+}
+
+TEST(Optional, SumsAndZeros) {
+  const auto optional = RunOp("OptionalFromValue", {Tensor::Scalar<float>(2)});
+  const auto none = RunOp("OptionalNone", {});
+  ASSERT_TRUE(optional.ok()) << optional.status();
+  ASSERT_TRUE(none.ok()) << none.status();
+  const AttrMap attrs = {{"output_types", std::vector<DataType>{kFloat32}},
+                         {"output_shapes", std::vector<PartialShape>{PartialShape({})}}};
+  const auto value = [&](const Tensor& of) {
+    const auto results = RunOp("OptionalGetValue", {of}, attrs);
+    EXPECT_TRUE(results.ok()) << results.status();
+    return results.ok() ? (*results)[0].ScalarValue<float>() : -1;
+  };
+  const auto sum = RunOp("AddN", {(*optional)[0], (*optional)[0]});
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  EXPECT_EQ(value((*sum)[0]), 4);
+  const auto zeros = RunOp("ZerosLike", {(*optional)[0]});
+  ASSERT_TRUE(zeros.ok()) << zeros.status();
+  EXPECT_EQ(value((*zeros)[0]), 0);
+  EXPECT_EQ(RunOp("AddN", {(*optional)[0], (*none)[0]}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 TEST(TensorList, GradientsTravelThroughLists) {
   Scope s = Scope::NewRoot();
   const Output x = s.Constant({1.f, 2.f, 3.f});
