@@ -93,6 +93,11 @@ class Placer {
             (wanted == kResource && !RunsAnywhere(*node) && !IsCall(*node))) {
           groups_.Join(node->id(), node->input(i).node->id());
         }
+        // A copy in between would make the back edge one like others, which close no loop.
+        const Output source = node->input(i);
+        if (source.valid() && IsBackEdge(*source.node, *node)) {
+          groups_.Join(node->id(), source.node->id());
+        }
       }
       const auto* classes = node->Attr<std::vector<std::string>>("_class");
       if (classes == nullptr) continue;

@@ -127,7 +127,8 @@ void LocalRunner::Start(int program, StepInput input, Done done) {
     ++running_;
   }
   programs_[static_cast<size_t>(program)]->Start(
-      *std::move(feeds), Options(), /*metadata=*/nullptr, [this, done = std::move(done)](Result result) mutable {
+      *std::move(feeds), Options(), /*metadata=*/nullptr,
+      [this, done = std::move(done)](Result result) mutable {
         done(std::move(result));
         MutexLock lock(mu_);
         --running_;

@@ -203,10 +203,12 @@ class ReplicaBuilder final : public StrategyBuilder {
   Output ReadVariable(int replica, const StrategyVariable& variable, const Scope& scope) override {
     Output& read = reads_[{variable.name(), replica}];
     if (!read.valid()) {
-      const int copy =
-          variable.spec().synchronization == Synchronization::kOnRead ? replica : copy_of(replica);
-      read = scope.WithoutControlDependencies().Call("ReadVariableOp", {variable.handle(copy)},
-                                                     {{"dtype", variable.spec().dtype}});
+      const bool own = variable.spec().synchronization == Synchronization::kOnRead;
+      const int copy = own ? replica : copy_of(replica);
+      read =
+          scope.WithoutControlDependencies()
+              .WithDevice(own ? device_of_replica(replica) : device_of_copy(copy))
+              .Call("ReadVariableOp", {variable.handle(copy)}, {{"dtype", variable.spec().dtype}});
       // A step reads before it writes, whatever depends on what.
       if (read.valid() && !step_name_.empty()) Arrived({read.node}, copy_of(replica));
     }
