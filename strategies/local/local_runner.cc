@@ -104,7 +104,11 @@ RunOptions LocalRunner::Options() const {
   return options;
 }
 
-absl::StatusOr<std::vector<Tensor>> LocalRunner::Feeds(StepInput& input) const {
+absl::StatusOr<std::vector<Tensor>> LocalRunner::Feeds(int program, StepInput& input) const {
+  if (program < 0 || program >= static_cast<int>(programs_.size())) {
+    return errors::InvalidArgument("there is no program ", program, "; ", programs_.size(),
+                                   " were added");
+  }
   TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> feeds,
                           CutBatch(input.batch, builder_.num_replicas(), aligned_));
   for (Tensor& value : input.values) feeds.push_back(std::move(value));
@@ -112,12 +116,12 @@ absl::StatusOr<std::vector<Tensor>> LocalRunner::Feeds(StepInput& input) const {
 }
 
 StrategyRunner::Result LocalRunner::Run(int program, StepInput input) {
-  TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> feeds, Feeds(input));
+  TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> feeds, Feeds(program, input));
   return programs_[static_cast<size_t>(program)]->Run(std::move(feeds), Options());
 }
 
 void LocalRunner::Start(int program, StepInput input, Done done) {
-  absl::StatusOr<std::vector<Tensor>> feeds = Feeds(input);
+  absl::StatusOr<std::vector<Tensor>> feeds = Feeds(program, input);
   if (!feeds.ok()) {
     done(feeds.status());
     return;

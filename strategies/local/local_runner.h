@@ -38,7 +38,7 @@ class LocalRunner : public StrategyRunner {
   LocalRunner(const StrategyBuilder& builder, std::unique_ptr<Session> session, bool aligned)
       : builder_(builder), session_(std::move(session)), aligned_(aligned) {}
 
-  absl::StatusOr<std::vector<Tensor>> Feeds(StepInput& input) const;
+  absl::StatusOr<std::vector<Tensor>> Feeds(int program, StepInput& input) const;
   RunOptions Options() const;
   // Adds the nodes that read and assign variables from outside of steps, once.
   absl::Status AddStateNodes();
