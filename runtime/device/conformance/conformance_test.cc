@@ -104,7 +104,8 @@ TEST_P(DeviceConformance, SaysWhatItIs) {
   EXPECT_EQ(device().kernel_device().ordinal, 0);
   EXPECT_GT(device().memory_limit(), 0);
   EXPECT_NE(device().kernel_device().allocator, nullptr);
-  EXPECT_NE(device().kernel_device().resources, nullptr);
+  // Resources belong to sessions (session_devices.h).
+  EXPECT_EQ(device().kernel_device().resources, nullptr);
   EXPECT_GE(device().kernel_device().parallel->parallelism(), 1);
 }
 
