@@ -194,6 +194,25 @@ TEST_P(FuseBiasTest, WhatIsNoNumberStaysNone) {
   }
 }
 
+TEST_P(FuseBiasTest, SixteenBitsAreRoundedOnce) {
+  for (const bool convolution : {false, true}) {
+    s = Scope::NewRoot();
+    const Shape shape = convolution ? Shape({2, 5, 5, 2}) : Shape({4, 7});
+    const Output x = Placeholder("x", PartialShape(shape), kFloat16);
+    const Output product =
+        convolution ? s.Call("Conv2D", {x, Numbers({3, 3, 2, 5}, 2, kFloat16)},
+                             {{"strides", std::vector<int64_t>{1, 1, 1, 1}}, {"padding", "SAME"}})
+                    : s.Call("MatMul", {x, Numbers({7, 5}, 2, kFloat16)});
+    const Output y = s.Call("Relu", {s.Call("BiasAdd", {product, Numbers({5}, 3, kFloat16)})});
+    s.WithOpName("y").Call("Cast", {y}, {{"DstT", kFloat32}});
+    Open(kPass);
+    const Results r = Run({{"x", Numbers(shape, 1, kFloat16)}}, {"y"});
+    // float16 has 11 bits; without fusion sums are rounded three times.
+    ExpectClose(r.fused[0], r.plain[0], 1.0f / 256);
+    EXPECT_EQ(Count("_FusedConv2D") + Count("_FusedMatMul"), 1);
+  }
+}
+
 TEST_P(FuseBiasTest, ChannelsMayComeFirstIfBothAgree) {
   for (const char* bias_format : {"NCHW", "NHWC"}) {
     s = Scope::NewRoot();
