@@ -234,6 +234,30 @@ TEST(LoopGradient, HistoryIsKeptOnceForSeveralGradients) {
              {{4.3334294582636295}, {15.362035729019158}, {15.362035729019158}});
 }
 
+TEST(LoopGradient, MayBeAddedToASessionThatHasRunTheLoop) {
+  const Scope scope = Scope::NewRoot();
+  const Output x = Double(scope, "x");
+  const Output y = CountedLoop(scope, "loop", 3, {x}, SquareAndSine, "While")[0];
+  ASSERT_TRUE(scope.ok()) << scope.status();
+  const auto session = Session::Create(*scope.graph());
+  ASSERT_TRUE(session.ok()) << session.status();
+  const Session::Feeds feeds = {{"x", Tensor::Scalar<double>(0.7)}};
+  const auto alone = (*session)->Run(feeds, {y.name()});
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  std::string dx;
+  const absl::Status extended = (*session)->Extend([&](Graph& graph) -> absl::Status {
+    TANDEM_ASSIGN_OR_RETURN(const Output own_x, graph.GetOutput("x"));
+    TANDEM_ASSIGN_OR_RETURN(const Output own_y, graph.GetOutput(y.name()));
+    TANDEM_ASSIGN_OR_RETURN(const auto gradients, AddGradients(&graph, {own_y}, {own_x}));
+    dx = gradients[0].values.name();
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(extended.ok()) << extended;
+  const auto both = (*session)->Run(feeds, {y.name(), dx});
+  ASSERT_TRUE(both.ok()) << both.status();
+  ExpectNear(*both, {{4.3334294582636295}, {15.362035729019158}});
+}
+
 TEST(LoopGradient, ValuesThatStayTheSameAreNotKept) {
   const Scope scope = Scope::NewRoot();
   const Output x = Double(scope, "x");

@@ -16,8 +16,14 @@ absl::StatusOr<Kernel*> SharedKernelCache::Get(const Node& node, const SessionDe
     return errors::Internal("node '", node.name(), "' is placed on '", node.device(),
                             "', which is no device of this session");
   }
-  // With the op: a pass may put a node of another op in the place of one, under its name.
-  const std::string key = absl::StrCat(node.type(), " ", node.name(), "@", node.device());
+  // With the op: a pass may put a node of another op in the place of one, under its name. With the
+  // functions: when gradients are added, a loop comes to call others, and gives out more.
+  std::string key = absl::StrCat(node.type(), " ", node.name(), "@", node.device());
+  for (const auto& [name, value] : node.attrs()) {
+    if (value.kind() == AttrKind::kFunction || value.kind() == AttrKind::kFunctionList) {
+      absl::StrAppend(&key, " ", name, "=", value.Key());
+    }
+  }
   MutexLock lock(mu_);
   std::unique_ptr<Kernel>& kernel = kernels_[key];
   if (kernel == nullptr) {

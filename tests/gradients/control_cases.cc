@@ -142,8 +142,8 @@ void AddConditionals(GradientCases& cases) {
   const auto conditional = [](const std::string& op, const Scope& scope, const std::string& prefix,
                               const Output& which, const Outputs& args,
                               const std::vector<FunctionBuilder>& branches) {
-    InputList inputs(args.begin(), args.end());
-    inputs.insert(inputs.begin(), which);
+    InputList inputs = {which};
+    for (const Output& arg : args) inputs.push_back(arg);
     std::vector<FunctionRef> functions;
     for (size_t i = 0; i < branches.size(); ++i) {
       functions.push_back(Define(scope, absl::StrCat(prefix, i), TypesOf(args), branches[i]));
