@@ -74,7 +74,8 @@ Tensor Weights(const Tensor& like, size_t y) {
 
 class Checker {
  public:
-  Checker(const GradientCase& c, Knowledge knowledge) : case_(c), knowledge_(knowledge) {}
+  Checker(const GradientCase& c, Knowledge knowledge, Order order)
+      : case_(c), knowledge_(knowledge), order_(order) {}
 
   absl::Status Run() {
     TANDEM_RETURN_IF_ERROR(Build());
@@ -105,8 +106,11 @@ class Checker {
       feeds_.emplace_back(absl::StrCat("x", i), input);
     }
     TANDEM_RETURN_IF_ERROR(scope.status());
-    const std::vector<Output> ys = case_.build(scope, xs);
+    std::vector<Output> ys = case_.build(scope, xs);
     TANDEM_RETURN_IF_ERROR(scope.status());
+    if (order_ == Order::kSecond) {
+      TANDEM_ASSIGN_OR_RETURN(ys, FirstGradients(ys, xs));
+    }
     if (ys.empty()) return errors::InvalidArgument("the case has no outputs to differentiate");
 
     GradientOptions options;
@@ -138,6 +142,24 @@ class Checker {
       weight_feeds_.emplace_back(absl::StrCat("dy", i), weights_.back());
     }
     return absl::OkStatus();
+  }
+
+  // Functions of the gradients, each with a slope that depends on the gradient.
+  absl::StatusOr<std::vector<Output>> FirstGradients(const std::vector<Output>& ys,
+                                                     const std::vector<Output>& xs) const {
+    std::vector<Output> wanted;
+    for (size_t i = 0; i < xs.size(); ++i) {
+      if (IsNumber(case_.inputs[i].dtype())) wanted.push_back(xs[i]);
+    }
+    TANDEM_ASSIGN_OR_RETURN(const std::vector<Gradient> gradients,
+                            AddGradients(scope_.graph(), ys, wanted));
+    std::vector<Output> sines;
+    for (const Gradient& gradient : gradients) {
+      if (!gradient.exists() || gradient.is_sparse()) continue;
+      sines.push_back(scope_.Call("Sin", {gradient.values}));
+    }
+    TANDEM_RETURN_IF_ERROR(scope_.status());
+    return sines;
   }
 
   absl::Status RunFirst(const Session::Feeds& feeds) {
@@ -233,8 +255,8 @@ class Checker {
       if (!exists) return absl::OkStatus();
       return errors::Internal("input ", i, " has a gradient and should have none");
     }
-    const bool sparse = absl::c_linear_search(case_.sparse, input);
-    if (exists && gradients_[i].is_sparse() != sparse &&
+    const bool sparse = order_ == Order::kFirst && absl::c_linear_search(case_.sparse, input);
+    if (order_ == Order::kFirst && exists && gradients_[i].is_sparse() != sparse &&
         !(sparse && knowledge_ == Knowledge::kNothing)) {
       return errors::Internal("the gradient of input ", i, " should be ",
                               sparse ? "sparse" : "dense");
@@ -265,11 +287,13 @@ class Checker {
   }
   double step() const { return case_.step != 0 ? case_.step : IsSingle() ? 1e-2 : 1e-5; }
   double tolerance() const {
+    if (order_ == Order::kSecond) return 1e-6;
     return case_.tolerance != 0 ? case_.tolerance : IsSingle() ? 2e-2 : 1e-7;
   }
 
   const GradientCase& case_;
   const Knowledge knowledge_;
+  const Order order_;
   const Scope scope_ = Scope::NewRoot();
   std::unique_ptr<Session> session_;
   std::vector<std::string> y_names_;
@@ -281,8 +305,8 @@ class Checker {
 
 }  // namespace
 
-absl::Status CheckGradients(const GradientCase& c, Knowledge knowledge) {
-  return Checker(c, knowledge).Run();
+absl::Status CheckGradients(const GradientCase& c, Knowledge knowledge, Order order) {
+  return Checker(c, knowledge, order).Run();
 }
 
 }  // namespace tandem::testing

@@ -45,6 +45,18 @@ TEST_P(GradientTest, AgreesWithDifferencesWhenShapesAndSizesAreKnown) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+// Where gradients are made of functions, those of gradients are, too.
+class SecondGradientTest : public ::testing::TestWithParam<GradientCase> {};
+
+TEST_P(SecondGradientTest, AgreesWithDifferences) {
+  const absl::Status status = CheckGradients(GetParam(), Knowledge::kShapes, Order::kSecond);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+INSTANTIATE_TEST_SUITE_P(Control, SecondGradientTest, ::testing::ValuesIn(ControlCases()),
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(Loops, SecondGradientTest, ::testing::ValuesIn(LoopCases()), CaseName);
+
 INSTANTIATE_TEST_SUITE_P(All, GradientTest, ::testing::ValuesIn(AllCases()), CaseName);
 
 // Differentiable ops without a case, and why.

@@ -50,15 +50,16 @@ void AddPlain(GradientCases& cases) {
           return Outputs{args[2], s.Call("AddV2", {product, args[1]})};
         })[0]};
       });
-  cases.Program(op, "the_values_decide_when_it_ends", {Tensor::Scalar<double>(1.3)},
+  cases.Program(op, "the_values_decide_when_it_ends", {Tensor::Scalar<double>(0.7)},
                 [](const Scope& scope, Outputs& xs) {
                   return Loop(
                       scope, "loop", {xs[0]},
                       [](const Scope& s, const Outputs& args) {
-                        return s.Call("Less", {args[0], 20.0});
+                        return s.Call("Less", {args[0], 1.9});
                       },
                       [](const Scope& s, const Outputs& args) {
-                        return Outputs{s.Call("Square", {args[0]})};
+                        return Outputs{s.Call(
+                            "AddV2", {args[0], s.Call("Sin", {s.Call("Mul", {args[0], 0.3})})})};
                       });
                 });
   cases.Program(op, "shapes_grow", {Spread({1, 2})}, [](const Scope& scope, Outputs& xs) {
