@@ -38,7 +38,7 @@ class VariablesTest : public ::testing::TestWithParam<std::string> {
     ASSERT_TRUE(devices.ok()) << devices.status();
     SessionOptions options;
     options.devices = *devices;
-    options.default_device = "/device:" + GetParam() + ":0";
+    options.default_device = "/job:localhost/replica:0/task:0/device:" + GetParam() + ":0";
     absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*s.graph(), options);
     ASSERT_TRUE(session.ok()) << session.status();
     session_ = *std::move(session);
