@@ -258,6 +258,35 @@ TEST_P(FuseElementwiseTest, BranchesOfTensorFlow1StayRight) {
   }
 }
 
+TEST_P(FuseElementwiseTest, LoopsOfTensorFlow1StayRight) {
+  if (GetParam() != kCpu) return;  // Of placement nothing is asked here.
+  // Five times x = exp(-x).
+  const AttrMap frame = {{"frame_name", "loop"}};
+  const auto merge = [&](const std::string& name, const Output& enter) {
+    NodeSpec spec;
+    spec.name = name;
+    spec.op = "Merge";
+    spec.inputs = {enter};
+    spec.attrs = {{"N", 2}, {"T", enter.dtype()}};
+    spec.first_missing_input = 1;
+    return *s.graph()->AddNode(spec);
+  };
+  Node* const i = merge("i", s.Call("Enter", {s.Constant(0)}, frame));
+  Node* const x =
+      merge("x_in", s.Call("Enter", {Placeholder("x", PartialShape({kUnknown}))}, frame));
+  const Output go_on = s.Call("LoopCond", {s.Call("Less", {i->output(0), 5})});
+  const std::vector<Output> i_next = s.CallMulti("Switch", {i->output(0), go_on});
+  const std::vector<Output> x_next = s.CallMulti("Switch", {x->output(0), go_on});
+  const Output added = s.Call("NextIteration", {s.Call("AddV2", {i_next[1], 1})});
+  const Output changed = s.Call("NextIteration", {s.Call("Exp", {s.Call("Neg", {x_next[1]})})});
+  ASSERT_TRUE(s.graph()->SetInput(i, 1, added).ok());
+  ASSERT_TRUE(s.graph()->SetInput(x, 1, changed).ok());
+  s.WithOpName("y").Call("Exit", {x_next[0]});
+  Open(kPass);
+  ExpectSame({{"x", Numbers({100})}});
+  EXPECT_EQ(Count(kFused), 5);
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, FuseElementwiseTest, ::testing::Values(kCpu, kSim));
 
 }  // namespace
