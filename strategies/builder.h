@@ -93,7 +93,7 @@ class ReplicaContext {
   // Nodes that are added here run on the replica's device.
   const Scope& scope() const { return scope_; }
   // The number of the step, from 0: int64 scalar, in host memory. REQUIRES: the step has one
-  // (StrategyBuilder::BeginStep); is_training tells.
+  // (StrategyBuilder::BeginStep); has_step tells.
   Output step() const;
   bool has_step() const;
   // A seed, int64 [2], for stateless random ops: another one in each step and replica, the same in
@@ -101,14 +101,16 @@ class ReplicaContext {
   Output StepSeed(int64_t seed) const;
   ReplicaContext WithScope(Scope scope) const { return {builder_, replica_, std::move(scope)}; }
 
-  // The variable's value, as this replica sees it. Read once in each step and replica.
+  // The variable's value, as this replica sees it: from before the step, or what the replica has
+  // assigned in it. Read once in each step and replica.
   Output Read(const StrategyVariable& variable) const;
   // The handle of the copy that this replica uses.
   Output Handle(const StrategyVariable& variable) const;
   // Gives the variable a new value at the end of the step, after all of its reductions. A mirrored
   // variable takes the replicas' values, aggregated as its spec says (kNone is an error: which one
   // would it be?), at every copy; one that is synchronized on read takes this replica's value at
-  // its own copy. Every replica has to make the same calls.
+  // its own copy. When it is assigned several times in a step the last one counts. Every replica
+  // has to make the same calls.
   absl::Status Assign(const StrategyVariable& variable, Output value) const;
   // Reduces values over all replicas, inside the step; differentiable. Every replica has to make
   // the same calls in the same order.
@@ -170,6 +172,9 @@ class StrategyBuilder {
   virtual absl::StatusOr<std::vector<std::vector<Gradient>>> ReduceGradients(
       const std::vector<PerReplicaGradient>& gradients) = 0;
 
+  // No variable changes in this step before `node` has run. Reductions and reads are waited for
+  // anyway.
+  virtual void HoldUpdates(Node* node) = 0;
   // Where nodes run that work on what was reduced for a copy, before the updates.
   virtual Scope CopyScope(int copy) = 0;
   // Calls `update` once for each copy of a mirrored variable. What it adds runs on the copy's

@@ -65,10 +65,18 @@ class Placer {
       : options_(options), graph_(graph), groups_(static_cast<size_t>(graph.id_limit())) {}
 
   absl::Status Run() {
+    TANDEM_ASSIGN_OR_RETURN(const DeviceName wished, DeviceName::Parse(options_.default_device));
+    bool found = wished.IsEmpty();
     for (const std::string& text : options_.devices) {
       TANDEM_ASSIGN_OR_RETURN(DeviceName name, DeviceName::Parse(text));
-      candidates_.push_back(
-          {name, text, text == options_.default_device ? -1 : RankOfType(*name.type)});
+      const bool is_default = !wished.IsEmpty() && Matches(wished, name);
+      found |= is_default;
+      candidates_.push_back({name, text, is_default ? -1 : RankOfType(*name.type)});
+    }
+    if (!found) {
+      return errors::InvalidArgument(
+          "the default device '", options_.default_device,
+          "' is none of those there are: ", absl::StrJoin(options_.devices, ", "));
     }
     absl::c_stable_sort(candidates_,
                         [](const Candidate& a, const Candidate& b) { return a.rank < b.rank; });

@@ -19,7 +19,7 @@ namespace tandem {
 struct PlaceOptions {
   // Full names of the devices there are.
   std::vector<std::string> devices;
-  // Where nodes go that could go anywhere; empty: as above.
+  // Where nodes go that could go anywhere: a full name, or a pattern. Empty: as above.
   std::string default_device;
   // When no device has the wished type or number, or no kernel exists there, take another device of
   // the task instead of failing. What was moved is put into `moved`.

@@ -211,6 +211,21 @@ TEST_P(StrategyConformance, AssignmentsAreAggregatedAsTheVariableSays) {
   EXPECT_EQ(Value("first"), 2);
 }
 
+TEST_P(StrategyConformance, AReplicaReadsWhatItAssignedAndTheLastAssignmentCounts) {
+  StrategyVariable* const counter = NewVariable("counter", 10, false);
+  Build([&](const ReplicaContext& replica) -> absl::Status {
+    for (int i = 0; i < 3; ++i) {
+      TANDEM_RETURN_IF_ERROR(
+          replica.Assign(*counter, replica.scope().Call("AddV2", {replica.Read(*counter), 1.0f})));
+    }
+    return replica.scope().status();
+  });
+  ASSERT_TRUE(RunStep(0).ok());
+  EXPECT_EQ(Value("counter"), 13);
+  ASSERT_TRUE(RunStep(1).ok());
+  EXPECT_EQ(Value("counter"), 16);
+}
+
 TEST_P(StrategyConformance, AVariableReadOnDemandIsEachReplicasOwnUntilItIsReadFromOutside) {
   StrategyVariable* const sum =
       NewVariable("sum", 0, false, Synchronization::kOnRead, Aggregation::kSum);

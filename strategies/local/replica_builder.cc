@@ -176,6 +176,8 @@ class ReplicaBuilder final : public StrategyBuilder {
     return reduced;
   }
 
+  void HoldUpdates(Node* node) override { Arrived({node}); }
+
   Scope CopyScope(int copy) override { return root_.WithDevice(device_of_copy(copy)); }
 
   absl::Status Update(
@@ -201,6 +203,12 @@ class ReplicaBuilder final : public StrategyBuilder {
   Output CurrentStep() const override { return step_; }
 
   Output ReadVariable(int replica, const StrategyVariable& variable, const Scope& scope) override {
+    for (const Assignment& assignment : assigned_) {
+      if (assignment.variable == &variable &&
+          static_cast<int>(assignment.values.size()) == replica + 1) {
+        return assignment.values.back();
+      }
+    }
     Output& read = reads_[{variable.name(), replica}];
     if (!read.valid()) {
       const bool own = variable.spec().synchronization == Synchronization::kOnRead;
@@ -224,10 +232,14 @@ class ReplicaBuilder final : public StrategyBuilder {
     }
     for (Assignment& assignment : assigned_) {
       if (assignment.variable != &variable) continue;
-      if (static_cast<int>(assignment.values.size()) != replica) {
-        return errors::InvalidArgument(
-            "variable '", variable.name(), "' is assigned twice by replica ",
-            assignment.values.size() - 1, " in one step, or not by all replicas");
+      const int replicas = static_cast<int>(assignment.values.size());
+      if (replicas == replica + 1) {
+        assignment.values.back() = value;  // The last one counts.
+        return absl::OkStatus();
+      }
+      if (replicas != replica) {
+        return errors::InvalidArgument("variable '", variable.name(), "' is assigned by replica ",
+                                       replica, " and not by all replicas before it");
       }
       assignment.values.push_back(value);
       return absl::OkStatus();

@@ -149,13 +149,5 @@ TEST(BatchNorm, FrozenItUsesTheMovingStatisticsAndLeavesThemAlone) {
   ExpectNear(*frozen->Read("moving_mean"), VariableValue("moving_mean", Shape({3})), "mean", 0);
 }
 
-TEST(BatchNorm, UsedTwiceInOneTrainingStepIsAnError) {
-  const LayerPtr norm = BatchNorm();
-  const absl::Status error =
-      ErrorOf(Sequential({norm, norm}), {FloatInput(0, {6, 3})}, {.training = true});
-  EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument) << error;
-  EXPECT_NE(std::string(error.message()).find("batch_norm/moving_mean"), std::string::npos);
-}
-
 }  // namespace
 }  // namespace tandem::nn

@@ -85,7 +85,10 @@ absl::Status ApplyGradients(StrategyBuilder& builder, const Optimizer& optimizer
       return errors::Internal("optimizer '", optimizer.name(), "' transforms ", gradients.size(),
                               " gradients into ", here.size());
     }
-    for (size_t i = 0; i < here.size(); ++i) gradients[i][c] = here[i];
+    for (size_t i = 0; i < here.size(); ++i) {
+      if (here[i].exists()) builder.HoldUpdates(here[i].values.node);
+      gradients[i][c] = here[i];
+    }
     inputs.push_back(
         {learning_rate, number, std::make_shared<SharedScalars>(scope, learning_rate, number)});
   }

@@ -99,19 +99,23 @@ class StepBuilder {
     parts.losses.push_back(loss);
     size_t next = 0;
     std::vector<int> counts;
+    std::vector<MetricPtr> fitting;
     for (const MetricPtr& metric : options_.metrics) {
       const Scope metric_scope = replica.scope().SubScope(metric->name());
       absl::StatusOr<std::vector<Output>> sums = metric->Sums(metric_scope, labels, outputs);
+      if (!sums.ok() && options_.leave_out_metrics && metric_scope.status().ok()) continue;
       if (!sums.ok()) {
         return WithContext(sums.status(), absl::StrCat("metric '", metric->name(), "'"));
       }
       TANDEM_RETURN_IF_ERROR(metric_scope.status());
+      fitting.push_back(metric);
       counts.push_back(static_cast<int>(sums->size()));
       for (const Output& one : *sums) {
         if (next == parts.sums.size()) parts.sums.emplace_back();
         parts.sums[next++].push_back(one);
       }
     }
+    result_.metrics = std::move(fitting);
     result_.metric_sums = std::move(counts);
     return loss;
   }

@@ -30,6 +30,8 @@ struct BatchTensor {
 struct TrainStepOptions {
   std::vector<BatchTensor> batch;  // Two at least; the labels are the last.
   std::vector<MetricPtr> metrics;
+  // Metrics that do not fit the labels and outputs are left out instead of being an error.
+  bool leave_out_metrics = false;
   int64_t seed = 1;
   // Fetches, of each trainable variable's reduced gradient, whether all of its numbers are finite.
   bool check_gradients = false;
@@ -43,7 +45,8 @@ struct TrainStep {
   RunSignature evaluate;
   // Fetches the outputs of all replicas, joined along the batch. Feeds: the inputs' alone.
   RunSignature predict;
-  // How many sums each metric has.
+  // The metrics that were not left out, and how many sums each has.
+  std::vector<MetricPtr> metrics;
   std::vector<int> metric_sums;
   // The variables whose gradients are checked.
   std::vector<std::string> gradient_names;

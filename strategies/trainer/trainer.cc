@@ -151,7 +151,7 @@ class Trainer::FitRun {
       if (!totals_.has_value()) {
         totals_.emplace(trainer_.metrics_, trainer_.train_step_.metric_sums);
       }
-      Flight flight = NewFlight(*std::move(batch));
+      TANDEM_ASSIGN_OR_RETURN(Flight flight, NewFlight(*std::move(batch)));
       if (trainer_.runner_->max_steps_in_flight() == 1) {
         // On this thread, without a hand-over.
         StrategyRunner::Result result = trainer_.runner_->Run(flight.program, flight.input);
@@ -166,12 +166,18 @@ class Trainer::FitRun {
     return absl::OkStatus();
   }
 
-  Flight NewFlight(std::vector<Tensor> batch) {
+  absl::StatusOr<Flight> NewFlight(std::vector<Tensor> batch) {
     Flight flight;
     flight.examples = batch[0].shape().dim(0);
-    flight.input.step = trainer_.step_++;
-    flight.input.batch = std::move(batch);
+    flight.input.step = trainer_.step_;
     flight.learning_rate = trainer_.optimizer_->LearningRate(flight.input.step);
+    if (!std::isfinite(flight.learning_rate) || flight.learning_rate < 0) {
+      return errors::InvalidArgument("the learning rate of step ", flight.input.step + 1, Where(),
+                                     " is ", flight.learning_rate,
+                                     "; a schedule gives numbers from 0 up");
+    }
+    ++trainer_.step_;
+    flight.input.batch = std::move(batch);
     flight.program = optimizer::IsUpdateStep(*trainer_.optimizer_, flight.input.step)
                          ? trainer_.train_
                          : trainer_.accumulate_;
@@ -357,6 +363,7 @@ absl::Status Trainer::Prepare(const std::vector<Tensor>& batch) {
     step_options.metrics = *options_.metrics;
   } else if (IsInteger(batch.back().dtype())) {
     step_options.metrics = {metric::Accuracy()};
+    step_options.leave_out_metrics = true;
   }
   TANDEM_ASSIGN_OR_RETURN(TrainStep step,
                           BuildTrainStep(*builder, *model_, loss_, *optimizer_, step_options));
@@ -368,7 +375,7 @@ absl::Status Trainer::Prepare(const std::vector<Tensor>& batch) {
   }
   TANDEM_ASSIGN_OR_RETURN(evaluate_, runner->AddProgram(step.evaluate));
   TANDEM_ASSIGN_OR_RETURN(predict_, runner->AddProgram(step.predict));
-  metrics_ = std::move(step_options.metrics);
+  metrics_ = step.metrics;
   train_step_ = std::move(step);
   builder_ = std::move(builder);
   runner_ = std::move(runner);

@@ -72,7 +72,8 @@ struct FitOptions {
 struct TrainerOptions {
   int64_t seed = 1;
   int64_t first_step = 0;
-  // Reported for each epoch and by Evaluate. Not set: accuracy, when the labels are whole numbers.
+  // Reported for each epoch and by Evaluate. Not set: accuracy, when the labels are whole numbers
+  // and the outputs fit.
   absl::optional<std::vector<MetricPtr>> metrics;
   // Looks at every gradient in every step, which costs a pass over them.
   bool check_gradients = false;

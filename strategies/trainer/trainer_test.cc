@@ -347,6 +347,45 @@ TEST(Trainer, TwoTrainersOfOneStrategyDoNotMeet) {
   EXPECT_NE(Weights(b), before);
 }
 
+TEST(Trainer, ABatchNormThatIsUsedTwiceMovesItsStatisticsTwice) {
+  const auto strategy = Mirrored(2);
+  const nn::LayerPtr norm = nn::BatchNorm({.momentum = 0.5, .synchronized = true});
+  Trainer trainer(*strategy, nn::Sequential({norm, norm, nn::Dense({.units = kClasses})}),
+                  loss::SparseSoftmaxCrossEntropy(), Momentum());
+  ASSERT_TRUE(trainer.Fit(ClassificationEpochs(1), {}).ok());
+  const auto mean = trainer.Variable("batch_norm/moving_mean");
+  ASSERT_TRUE(mean.ok()) << mean.status();
+  // The batch's means are about 0.5, and those of what was normalized 0: half of a half of it.
+  for (const float value : mean->Elements<float>()) EXPECT_NEAR(value, 0.125, 0.05);
+}
+
+TEST(Trainer, ARateThatIsNoneIsAnErrorThatNamesTheStep) {
+  const auto strategy = Mirrored(1);
+  for (const double bad : {-1.0, std::nan("")}) {
+    Trainer trainer(
+        *strategy, TwoLayers(), loss::SparseSoftmaxCrossEntropy(),
+        optimizer::Sgd({.schedule = [bad](int64_t step) { return step == 2 ? bad : 0.1; }}));
+    const absl::Status status = trainer.Fit(ClassificationEpochs(5), {}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_TRUE(absl::StrContains(status.message(), "step 3")) << status;
+  }
+}
+
+TEST(Trainer, AccuracyIsLeftOutWhereItMeansNothing) {
+  const auto strategy = Mirrored(1);
+  // Whole numbers as labels of a regression.
+  Trainer trainer(
+      *strategy, nn::Sequential({nn::Dense({.units = 1}), nn::Reshape({})}),
+      [](const Scope& scope, Output labels, Output outputs) -> absl::StatusOr<Output> {
+        return scope.Call("SquaredDifference",
+                          {outputs, scope.Call("Cast", {labels}, {{"DstT", kFloat32}})});
+      },
+      Momentum());
+  const auto history = trainer.Fit(ClassificationEpochs(2), {});
+  ASSERT_TRUE(history.ok()) << history.status();
+  EXPECT_FALSE(history->back().Value("accuracy").has_value());
+}
+
 TEST(Trainer, CentralStorageGivesTheNumbersOfMirrored) {
   const auto mirrored = Mirrored(2);
   Trainer expected(*mirrored, TwoLayers(), loss::SparseSoftmaxCrossEntropy(), Momentum());
