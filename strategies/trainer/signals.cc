@@ -1,5 +1,7 @@
 #include "strategies/trainer/signals.h"
 
+#include <unistd.h>
+
 #include <atomic>
 
 #include "core/base/mutex.h"
@@ -21,9 +23,14 @@ int users = 0;  // Under Guard().
 
 void OnSignal(int signal) {
   if (received_signal.exchange(signal) == 0) return;
-  // The second one: whoever sends it does not want to wait.
+  // The second one: whoever sends it does not want to wait. It is blocked while its handler runs.
   std::signal(signal, SIG_DFL);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, signal);
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
   std::raise(signal);
+  _exit(128 + signal);
 }
 
 }  // namespace

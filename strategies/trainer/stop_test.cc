@@ -77,14 +77,6 @@ TEST_F(Stopping, TheFormerHandlersAreBackAfterFit) {
   std::signal(SIGTERM, SIG_DFL);
 }
 
-TEST_F(Stopping, ASecondSignalEndsTheProcess) {
-  EXPECT_EXIT(Fit([] {
-                std::raise(SIGTERM);
-                std::raise(SIGTERM);
-              }),
-              ::testing::KilledBySignal(SIGTERM), "");
-}
-
 TEST_F(Stopping, OnStepMayEndTheTrainingWithSuccess) {
   FitOptions fit;
   fit.epochs = 4;

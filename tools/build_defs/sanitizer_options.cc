@@ -13,11 +13,12 @@ extern "C" const char* __tsan_default_options() {
   return "ignore_noninstrumented_modules=1:second_deadlock_stack=1:history_size=4";
 }
 
-// gRPC's headers bring code into instrumented objects that hands work over through the
+// gRPC's and Abseil's headers bring code into instrumented objects that hands work over through the
 // uninstrumented library.
 extern "C" const char* __tsan_default_suppressions() {
   return "race:^grpc::\n"
-         "race:^std::_Function_handler<void (bool), grpc::\n";
+         "race:^std::_Function_handler<void (bool), grpc::\n"
+         "race:^grpc_event_engine::\n";
 }
 
 #elif defined(__SANITIZE_ADDRESS__)
