@@ -81,8 +81,11 @@ std::vector<std::string> DevicesOfType(const DeviceSet& devices, const std::stri
 
 absl::StatusOr<std::unique_ptr<Strategy>> OverDevices(LocalStrategy::Kind kind,
                                                       const Strategy::ReplicaOptions& options) {
-  if (options.replicas < 0) {
-    return errors::InvalidArgument(options.replicas, " replicas; at least 1 is needed");
+  // As many as there can be devices of a type (runtime/device/device.h).
+  constexpr int kMostReplicas = 256;
+  if (options.replicas < 0 || options.replicas > kMostReplicas) {
+    return errors::InvalidArgument(options.replicas, " replicas; 1 to ", kMostReplicas,
+                                   " are possible");
   }
   const std::string type = absl::AsciiStrToUpper(options.device_type);
   std::shared_ptr<DeviceSet> devices;

@@ -67,6 +67,9 @@ absl::StatusOr<Node*> Graph::AddNode(NodeSpec spec) {
   absl::StatusOr<const OpDef*> op = registry_->Get(spec.op);
   if (!op.ok()) return WithContext(op.status(), absl::StrCat("node '", spec.name, "'"));
 
+  const auto is_ours = [this](const Node* node) {
+    return node->id() < id_limit() && this->node(node->id()) == node;
+  };
   std::vector<DataType> input_types;
   for (const Output& input : spec.inputs) {
     if (!input.valid() || input.index < 0 || input.index >= input.node->num_outputs()) {
@@ -76,7 +79,19 @@ absl::StatusOr<Node*> Graph::AddNode(NodeSpec spec) {
                                        "', which has ", input.node->num_outputs())
                         : " is not an output of any node");
     }
+    if (!is_ours(input.node)) {
+      return errors::InvalidArgument(context, ": input ", input_types.size(), ", '",
+                                     input.node->name(), "', is a node of another graph");
+    }
     input_types.push_back(input.dtype());
+  }
+  for (const Node* control : spec.control_inputs) {
+    if (control == nullptr || !is_ours(control)) {
+      return errors::InvalidArgument(
+          context, ": the control input ",
+          control == nullptr ? std::string("is no node")
+                             : absl::StrCat("'", control->name(), "' is a node of another graph"));
+    }
   }
   ResolvedNode resolved;
   const absl::Status status =

@@ -1,4 +1,5 @@
 // The ops on queues.
+#include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,7 +51,12 @@ class QueueKernel : public Kernel {
     container_ = init.Attr<std::string>("container");
     if (container_.empty()) container_ = ResourceManager::kDefaultContainer;
     name_ = init.Attr<std::string>("shared_name");
-    if (name_.empty()) name_ = std::string(init.node_name());
+    if (name_.empty()) {
+      // Nobody else's: it belongs to this node of this session, and ends with it.
+      static std::atomic<int64_t> next{0};
+      name_ = absl::StrCat("_", next.fetch_add(1), "_", init.node_name());
+      private_to_ = init.device().resources;
+    }
     return absl::OkStatus();
   }
 
@@ -59,6 +65,12 @@ class QueueKernel : public Kernel {
     if (!handle_.is_valid() || queue_->is_forgotten()) TANDEM_RETURN_IF_ERROR(MakeHandle(c));
     c.SetOutput(0, handle_);
     return absl::OkStatus();
+  }
+
+  ~QueueKernel() override {
+    MutexLock lock(mu_);
+    // Somebody may have cleared the container before; then there is nothing to forget.
+    if (private_to_ != nullptr && queue_) (void)private_to_->Delete(container_, name_);
   }
 
  private:
@@ -91,6 +103,7 @@ class QueueKernel : public Kernel {
   int64_t capacity_ = -1;
   std::string container_;
   std::string name_;
+  ResourceManager* private_to_ = nullptr;  // Null: the queue has a name of its own.
 
   Mutex mu_;
   RefPtr<FifoQueue> queue_ ABSL_GUARDED_BY(mu_);

@@ -133,12 +133,12 @@ class Master::ServerSession {
   }
 
   // Cancels the steps and waits for them. The session then refuses everything.
-  void Close() {
+  void Close(const absl::Status& reason) {
     {
       MutexLock lock(mu_);
       closed_ = true;
     }
-    session_->Close();
+    session_->Close(reason);
     MutexLock lock(mu_);
     while (running_ > 0) ended_.Wait(mu_);
   }
@@ -158,6 +158,15 @@ class Master::ServerSession {
     if (closed_) return errors::FailedPrecondition("Session is closed.");
     callables_.emplace(next_callable_, std::move(made));
     return next_callable_++;
+  }
+
+  // False when steps run on after the deadline.
+  bool WaitUntilIdle(absl::Time deadline) {
+    MutexLock lock(mu_);
+    while (running_ > 0) {
+      if (!ended_.WaitUntil(mu_, deadline)) return running_ == 0;
+    }
+    return true;
   }
 
   struct NamedCallable {
@@ -199,7 +208,7 @@ class Master::ServerSession {
 Master::Master(std::shared_ptr<DeviceSet> devices)
     : shared_devices_(std::make_shared<SessionDevices>(std::move(devices))) {}
 
-Master::~Master() { CloseAll(); }
+Master::~Master() { CloseAll(errors::Unavailable("the server has ended")); }
 
 absl::StatusOr<std::shared_ptr<Master::ServerSession>> Master::Find(const std::string& handle,
                                                                     absl::string_view hint) const {
@@ -259,7 +268,7 @@ absl::Status Master::CloseSession(const tensorflow::CloseSessionRequest& request
     MutexLock lock(mu_);
     sessions_.erase(request.session_handle());
   }
-  session->Close();
+  session->Close(errors::Cancelled("the session was closed"));
   return absl::OkStatus();
 }
 
@@ -275,7 +284,7 @@ absl::Status Master::ListDevices(const tensorflow::ListDevicesRequest& request,
 }
 
 absl::Status Master::Reset(const tensorflow::ResetRequest& request) {
-  CloseAll();
+  CloseAll(errors::Aborted("the server was reset"));
   if (request.container_size() == 0) {
     shared_devices_->ClearContainer(ResourceManager::kDefaultContainer);
   }
@@ -414,13 +423,24 @@ void Master::Drain(const absl::Status& reason) {
   if (drained_.ok()) drained_ = reason;
 }
 
-void Master::CloseAll() {
+void Master::WaitUntilIdle(absl::Time deadline) {
+  std::map<std::string, std::shared_ptr<ServerSession>> sessions;
+  {
+    MutexLock lock(mu_);
+    sessions = sessions_;
+  }
+  for (const auto& [handle, session] : sessions) {
+    if (!session->WaitUntilIdle(deadline)) return;
+  }
+}
+
+void Master::CloseAll(const absl::Status& reason) {
   std::map<std::string, std::shared_ptr<ServerSession>> sessions;
   {
     MutexLock lock(mu_);
     sessions.swap(sessions_);
   }
-  for (const auto& [handle, session] : sessions) session->Close();
+  for (const auto& [handle, session] : sessions) session->Close(reason);
 }
 
 int Master::num_sessions() const {

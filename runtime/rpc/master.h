@@ -23,6 +23,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "core/kernel/cancellation.h"
 #include "proto/master.pb.h"
@@ -62,8 +63,10 @@ class Master {
 
   // Refuses new sessions and steps with `reason`. Steps that run go on.
   void Drain(const absl::Status& reason);
-  // Cancels all steps with Unavailable and waits for them.
-  void CloseAll();
+  // Returns when no step runs, or at the deadline.
+  void WaitUntilIdle(absl::Time deadline);
+  // Cancels all steps with `reason` and waits for them.
+  void CloseAll(const absl::Status& reason);
   int num_sessions() const;
 
  private:

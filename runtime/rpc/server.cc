@@ -75,9 +75,13 @@ class GrpcServer final : public Server {
     if (server == nullptr) return had_sessions;
     if (auto* health = server->GetHealthCheckService()) health->SetServingStatus(false);
     master_.Drain(errors::Unavailable("the server is shutting down"));
-    // Calls that run get their grace; then gRPC cancels them, and they cancel their steps.
-    server->Shutdown(absl::ToChronoTime(absl::Now() + grace));
-    master_.CloseAll();
+    master_.WaitUntilIdle(absl::Now() + grace);
+    // Steps that outlast the grace are cancelled, and their clients told why, while there is still
+    // a connection to tell them on.
+    master_.CloseAll(errors::Unavailable("the server is ending; its steps had ",
+                                         absl::FormatDuration(grace), " to end"));
+    constexpr absl::Duration kLastWords = absl::Seconds(2);
+    server->Shutdown(absl::ToChronoTime(absl::Now() + kLastWords));
     server->Wait();
     return had_sessions;
   }

@@ -191,12 +191,19 @@ TEST_F(ServerTest, SessionsShareVariablesUntilAReset) {
   EXPECT_NE(Run(again).status_code(), 0);
 }
 
-// A step that waits for a queue that stays empty.
+// "taken" waits for a queue that stays empty; "begun" waits until it has come that far.
 Scope Waiting() {
   Scope s = Scope::NewRoot();
   const std::vector<DataType> types = {kFloat32};
-  const Output queue = s.WithOpName("queue").Call("FIFOQueueV2", {}, {{"component_types", types}});
-  s.WithOpName("taken").Call("QueueDequeueV2", {queue}, {{"component_types", types}});
+  const auto queue = [&](const std::string& name) {
+    return s.WithOpName(name).Call("FIFOQueueV2", {}, {{"component_types", types}});
+  };
+  const Output begins = queue("begins");
+  Node* const tell =
+      s.WithOpName("tell").AddNode("QueueEnqueueV2", {begins, 1.0f}, {{"Tcomponents", types}});
+  s.WithOpName("begun").Call("QueueDequeueV2", {begins}, {{"component_types", types}});
+  s.WithOpName("taken").WithControlDependencies({tell}).Call("QueueDequeueV2", {queue("empty")},
+                                                             {{"component_types", types}});
   return s;
 }
 
@@ -314,9 +321,16 @@ TEST_F(ServerTest, StopRefusesNewSessionsAndEndsStepsThatOutlastTheGrace) {
   grpc::Status status;
   tensorflow::RunStepResponse response;
   std::thread client([&] { status = stub_->RunStep(Context().get(), request, &response); });
+  auto begun = Step(session);
+  begun.add_fetch("begun:0");
+  EXPECT_EQ(Fetched(Run(begun)), 1);
   EXPECT_TRUE(server_->Stop(absl::Milliseconds(50)));
   client.join();
-  EXPECT_TRUE(!status.ok() || response.status_code() != 0);
+  // The step was told why, on a connection that was still there.
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.status_code(), tensorflow::error::UNAVAILABLE);
+  EXPECT_TRUE(absl::StrContains(response.status_error_message(), "ending"))
+      << response.status_error_message();
   EXPECT_FALSE(server_->Stop(absl::ZeroDuration()));
 }
 

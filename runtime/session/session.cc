@@ -158,6 +158,7 @@ class LocalSession final : public Session {
   }
 
   absl::Status Extend(const std::function<absl::Status(Graph& graph)>& extend) override {
+    if (!extend) return errors::InvalidArgument("there is nothing to extend the graph with");
     MutexLock lock(graph_mu_);
     Graph extended = graph_.Clone();
     TANDEM_RETURN_IF_ERROR(extend(extended));
@@ -170,7 +171,7 @@ class LocalSession final : public Session {
     return options_.session_devices;
   }
 
-  void Close() override { all_runs_.Cancel(errors::Cancelled("the session was closed")); }
+  void Close(const absl::Status& reason) override { all_runs_.Cancel(reason); }
 
   absl::StatusOr<std::vector<Tensor>> RunCompiled(CompiledSignature& compiled,
                                                   const RunOptions& options,

@@ -91,8 +91,8 @@ class Session {
                                                     RunMetadata* metadata = nullptr) = 0;
     // As Run, but returns at once: threads of the process run the step. `done` is called once, on
     // one of them, also when the arguments do not fit. `metadata` may be null; it is filled before
-    // `done` is called. Deadlines are the caller's affair, who cancels the run: InvalidArgument when
-    // `options` has one. The session may not be destroyed before `done` has been called.
+    // `done` is called. Deadlines are the caller's affair, who cancels the run: InvalidArgument
+    // when `options` has one. The session may not be destroyed before `done` has been called.
     virtual void Start(std::vector<Tensor> feeds, const RunOptions& options, RunMetadata* metadata,
                        Done done) = 0;
   };
@@ -128,8 +128,9 @@ class Session {
   virtual DeviceSet& devices() = 0;
   virtual const std::shared_ptr<SessionDevices>& session_devices() const = 0;
 
-  // Cancels the runs that go on and refuses new ones with Cancelled.
-  virtual void Close() = 0;
+  // Cancels the runs that go on with `reason`, which is no success, and refuses new ones with it.
+  virtual void Close(const absl::Status& reason) = 0;
+  void Close() { Close(absl::CancelledError("the session was closed")); }
 };
 
 }  // namespace tandem

@@ -115,6 +115,7 @@ class ReplicaBuilder final : public StrategyBuilder {
   }
 
   absl::StatusOr<Output> ReduceToHost(Reduction reduction, const PerReplica& values) override {
+    TANDEM_RETURN_IF_ERROR(CheckPerReplica(values));
     if (reduction != Reduction::kSum && reduction != Reduction::kMean) {
       return errors::Unimplemented("reductions to the host are sums and means");
     }
@@ -131,6 +132,7 @@ class ReplicaBuilder final : public StrategyBuilder {
   }
 
   absl::StatusOr<Output> GatherToHost(const PerReplica& values, int axis) override {
+    TANDEM_RETURN_IF_ERROR(CheckPerReplica(values));
     if (values.size() == 1) return values[0];
     const Scope scope = host_scope().SubScope("gather");
     InputList inputs(values.begin(), values.end());
@@ -265,6 +267,18 @@ class ReplicaBuilder final : public StrategyBuilder {
   }
 
  private:
+  // What comes from outside: one valid value a replica.
+  absl::Status CheckPerReplica(const PerReplica& values) const {
+    if (static_cast<int>(values.size()) != num_replicas()) {
+      return errors::InvalidArgument("there are ", values.size(), " values of ", num_replicas(),
+                                     " replicas; one of each is wanted");
+    }
+    for (const Output& value : values) {
+      if (!value.valid()) return errors::InvalidArgument("a replica's value is an invalid output");
+    }
+    return absl::OkStatus();
+  }
+
   int num_devices() const { return static_cast<int>(options_.devices.size()); }
   // Replica i of V belongs to device floor(i·N/V): each device has a contiguous range.
   int device_of(int replica) const { return replica * num_devices() / num_replicas(); }

@@ -24,7 +24,7 @@ using LossFunction =
 namespace loss {
 
 // Of one class out of several. Labels int32 or int64 [batch, …] in [0, classes); outputs are logits
-// [batch, …, classes]. A label out of range makes a loss that is not a number.
+// [batch, …, classes]. A label out of range is InvalidArgument when the step runs.
 LossFunction SparseSoftmaxCrossEntropy();
 // The same with labels that are probabilities of the classes, float32 like the outputs.
 LossFunction SoftmaxCrossEntropy();

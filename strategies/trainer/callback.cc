@@ -93,6 +93,11 @@ class Watch final : public Callback {
   Watch(WatchOptions options, bool stops) : options_(std::move(options)), stops_(stops) {}
 
   absl::Status OnBegin(Trainer&) override {
+    if (options_.patience < 0 || !(options_.min_delta >= 0)) {
+      return errors::InvalidArgument("a callback that watches '", options_.value,
+                                     "' has the patience ", options_.patience, " and min_delta ",
+                                     options_.min_delta, "; neither can be negative");
+    }
     best_.reset();
     state_.clear();
     epochs_since_ = 0;

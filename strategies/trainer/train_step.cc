@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "core/base/status.h"
 #include "core/op/gradients.h"
 #include "strategies/optimizer/accumulate.h"
@@ -81,6 +82,7 @@ class StepBuilder {
     call.seed = options_.seed;
     TANDEM_ASSIGN_OR_RETURN(const Output outputs, model_.Call(replica, "", inputs, call));
     TANDEM_RETURN_IF_ERROR(replica.scope().status());
+    if (!outputs.valid()) return errors::InvalidArgument("the model gives an invalid output");
     return outputs;
   }
 
@@ -90,6 +92,8 @@ class StepBuilder {
     const Output labels = batch_.back()[r];
     const Scope scope = replica.scope().SubScope("loss");
     TANDEM_ASSIGN_OR_RETURN(const Output examples, loss_(scope, labels, outputs));
+    TANDEM_RETURN_IF_ERROR(scope.status());
+    if (!examples.valid()) return errors::InvalidArgument("the loss gives an invalid output");
     const Output sum = scope.Call("Sum", {examples, scope.Constant(0)});
     const Output total = sum.valid() && sum.dtype() != kFloat32
                              ? scope.Call("Cast", {sum}, {{"DstT", kFloat32}})
@@ -101,6 +105,7 @@ class StepBuilder {
     std::vector<int> counts;
     std::vector<MetricPtr> fitting;
     for (const MetricPtr& metric : options_.metrics) {
+      if (metric == nullptr) return errors::InvalidArgument("one of the metrics is null");
       const Scope metric_scope = replica.scope().SubScope(metric->name());
       absl::StatusOr<std::vector<Output>> sums = metric->Sums(metric_scope, labels, outputs);
       if (!sums.ok() && options_.leave_out_metrics && metric_scope.status().ok()) continue;
@@ -111,6 +116,9 @@ class StepBuilder {
       fitting.push_back(metric);
       counts.push_back(static_cast<int>(sums->size()));
       for (const Output& one : *sums) {
+        if (!one.valid()) {
+          return errors::InvalidArgument("metric '", metric->name(), "' gives an invalid output");
+        }
         if (next == parts.sums.size()) parts.sums.emplace_back();
         parts.sums[next++].push_back(one);
       }
@@ -156,6 +164,10 @@ class StepBuilder {
     TANDEM_RETURN_IF_ERROR(builder_.Run(replica_fn));
     if (variables.empty()) {
       return errors::InvalidArgument("the model has no variable that could be trained");
+    }
+    if (absl::c_none_of(gradients, [](const PerReplicaGradient& g) { return g[0].exists(); })) {
+      return errors::InvalidArgument(
+          "the loss depends on no variable that is trained: there is nothing to learn");
     }
     TANDEM_ASSIGN_OR_RETURN(const auto reduced, builder_.ReduceGradients(gradients));
     if (updates) {

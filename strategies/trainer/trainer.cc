@@ -6,6 +6,7 @@
 #include <deque>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -27,6 +28,18 @@ BatchTensor AnyBatch(const Tensor& tensor) {
   return {PartialShape(dims), tensor.dtype()};
 }
 
+// Which tensor of the batch holds a number that is not finite, for the message of a bad loss.
+std::string BadInput(const std::vector<Tensor>& batch) {
+  for (size_t i = 0; i < batch.size(); ++i) {
+    if (batch[i].dtype() != kFloat32) continue;
+    for (const float value : batch[i].Elements<float>()) {
+      if (std::isfinite(value)) continue;
+      return absl::StrCat("; tensor ", i, " of the batch holds numbers that are not finite");
+    }
+  }
+  return "; a lower learning rate is the likeliest cure";
+}
+
 absl::Status CheckBatch(const std::vector<Tensor>& batch) {
   if (batch.size() < 2) {
     return errors::InvalidArgument(
@@ -41,6 +54,7 @@ absl::Status CheckBatch(const std::vector<Tensor>& batch) {
           tensor.shape().DebugString(), "; the first size of all must be the same: the batch");
     }
   }
+  if (batch[0].shape().dim(0) == 0) return errors::InvalidArgument("a batch has no examples");
   return absl::OkStatus();
 }
 
@@ -116,6 +130,7 @@ class Trainer::FitRun {
     for (int epoch = 0; epoch < options_.epochs && !ends_; ++epoch) {
       TANDEM_RETURN_IF_ERROR(CheckStop());
       TANDEM_ASSIGN_OR_RETURN(const NextBatch next, data_(epoch));
+      if (!next) return errors::InvalidArgument("epoch ", epoch + 1, " has an empty NextBatch");
       progress_ = TrainingProgress();
       progress_.epoch = epoch;
       progress_.epochs = options_.epochs;
@@ -267,9 +282,8 @@ class Trainer::FitRun {
     const float loss = fetched[0].ScalarValue<float>();
     if (options_.stop_on_non_finite_loss && !std::isfinite(loss)) {
       return errors::FailedPrecondition(
-          "the loss is ", loss, " in step ", step, Where(),
-          "; a lower learning rate is the likeliest cure, and TrainerOptions::check_gradients "
-          "tells which gradient went bad first");
+          "the loss is ", loss, " in step ", step, Where(), BadInput(flight.input.batch),
+          ", and TrainerOptions::check_gradients tells which gradient went bad first");
     }
     ++progress_.step;
     progress_.examples = totals_->examples();
@@ -394,6 +408,10 @@ absl::StatusOr<std::vector<EpochResult>> Trainer::Fit(const OpenEpoch& data,
   if (options.epochs < 0) {
     return errors::InvalidArgument("training shall last ", options.epochs, " epochs");
   }
+  if (!data) return errors::InvalidArgument("there is no data to train with: OpenEpoch is empty");
+  if (absl::c_linear_search(options.callbacks, nullptr)) {
+    return errors::InvalidArgument("one of the callbacks is null");
+  }
   return FitRun(*this, data, options).Run();
 }
 
@@ -409,7 +427,9 @@ absl::StatusOr<std::vector<EpochResult>> Trainer::Fit(const data::Dataset& data,
 
 absl::StatusOr<EpochResult> Trainer::Evaluate(const OpenEpoch& data) {
   TANDEM_RETURN_IF_ERROR(CheckPrepared());
+  if (!data) return errors::InvalidArgument("there is no data to evaluate: OpenEpoch is empty");
   TANDEM_ASSIGN_OR_RETURN(const NextBatch next, data(0));
+  if (!next) return errors::InvalidArgument("the data to evaluate has an empty NextBatch");
   const absl::Time begin = absl::Now();
   EpochTotals totals(metrics_, train_step_.metric_sums);
   for (;;) {

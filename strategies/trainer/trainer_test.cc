@@ -112,6 +112,42 @@ TEST(Trainer, RefusesDataThatCannotBeTrainedWith) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(Trainer, RefusesPartsThatAreMissing) {
+  const auto strategy = Mirrored(1);
+  const auto fit = [&](nn::LayerPtr model, LossFunction loss, TrainerOptions options,
+                       const FitOptions& fit_options, const OpenEpoch& data) {
+    Trainer trainer(*strategy, std::move(model), std::move(loss), Momentum(), std::move(options));
+    return trainer.Fit(data, fit_options).status();
+  };
+  const auto data = ClassificationEpochs(1);
+  const auto loss = loss::SparseSoftmaxCrossEntropy();
+  const auto expect_refused = [](const absl::Status& status, const std::string& part) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), part)) << status;
+  };
+  FitOptions null_callback;
+  null_callback.callbacks = {nullptr};
+  expect_refused(fit(TwoLayers(), loss, {}, null_callback, data), "callback");
+  expect_refused(fit(TwoLayers(), loss, {.metrics = std::vector<MetricPtr>{nullptr}}, {}, data),
+                 "metric");
+  expect_refused(fit(TwoLayers(), loss, {}, {}, OpenEpoch()), "data");
+  expect_refused(fit(TwoLayers(), loss, {}, {}, [](int) { return NextBatch(); }), "NextBatch");
+  expect_refused(fit(nullptr, loss, {}, {}, data), "model");
+  expect_refused(fit(TwoLayers(), nullptr, {}, {}, data), "loss");
+  expect_refused(
+      fit(
+          TwoLayers(), [](const Scope&, Output, Output) { return Output(); }, {}, {}, data),
+      "loss");
+  // A loss that knows nothing of the model.
+  expect_refused(fit(
+                     TwoLayers(),
+                     [](const Scope& scope, Output labels, Output) {
+                       return scope.Call("Cast", {labels}, {{"DstT", kFloat32}});
+                     },
+                     {}, {}, data),
+                 "nothing to learn");
+}
+
 TEST(Trainer, AStepThatFailsChangesNothing) {
   for (const int replicas : {1, 2}) {
     const auto strategy = Mirrored(replicas);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
@@ -66,6 +67,8 @@ absl::Status Run() {
           .Batch(batch_size);
   const data::Dataset test =
       data::Mnist(folder, {.split = data::MnistSplit::kTest, .label_type = kInt32}).Batch(500);
+  // Opens all four files: one that is missing shall not be found after an hour of training.
+  TANDEM_RETURN_IF_ERROR(test.Cardinality().status());
   Trainer trainer(*strategy, model.layers, loss::SparseSoftmaxCrossEntropy(), model.optimizer,
                   {.seed = absl::GetFlag(FLAGS_seed)});
   FitOptions fit;
@@ -91,7 +94,11 @@ absl::Status Run() {
 
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("trains a network on MNIST; see tools/demo --help");
-  absl::ParseCommandLine(argc, argv);
+  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
+  if (rest.size() > 1) {
+    std::fprintf(stderr, "demo: '%s' is no flag; see tools/demo --help\n", rest[1]);
+    return 2;
+  }
   const absl::Status status = tandem::demo::Run();
   if (status.ok()) return 0;
   std::fprintf(stderr, "\ndemo: %s\n", std::string(status.message()).c_str());

@@ -5,10 +5,13 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "core/base/log.h"
@@ -55,7 +58,8 @@ absl::StatusOr<std::string> ClusterDocument() {
     if (const char* const config = std::getenv("TF_CONFIG")) return std::string(config);
     return std::string(R"({"worker": ["localhost:0"]})");
   }
-  if (flag[0] == '{') return flag;
+  // Text of a message has braces or line ends, which names of files hardly have.
+  if (flag.find_first_of("{\n") != std::string::npos) return flag;
   std::ifstream file(flag, std::ios::binary);
   if (!file) return errors::NotFound("--cluster: there is no file '", flag, "'");
   std::ostringstream contents;
@@ -83,9 +87,13 @@ absl::Status Serve(bool* had_sessions) {
   ServerOptions options;
   TANDEM_ASSIGN_OR_RETURN(options.config, ParseClusterConfig(document));
   TANDEM_ASSIGN_OR_RETURN(options.task, OwnTask(options.config));
-  if (absl::GetFlag(FLAGS_port) > 65535) {
+  if (absl::GetFlag(FLAGS_port) > 65535 || absl::GetFlag(FLAGS_port) < -1) {
     return errors::InvalidArgument("--port=", absl::GetFlag(FLAGS_port),
                                    ": ports go from 0 to 65535");
+  }
+  if (absl::GetFlag(FLAGS_grace) < absl::ZeroDuration()) {
+    return errors::InvalidArgument("--grace=", absl::FormatDuration(absl::GetFlag(FLAGS_grace)),
+                                   ": it cannot be negative");
   }
   if (absl::GetFlag(FLAGS_port) >= 0) options.port = absl::GetFlag(FLAGS_port);
   options.bind = absl::GetFlag(FLAGS_bind);
@@ -109,7 +117,9 @@ absl::Status Serve(bool* had_sessions) {
   TANDEM_LOG(Info) << (signal == SIGINT ? "SIGINT" : "SIGTERM")
                    << ": the server ends; running steps have "
                    << absl::FormatDuration(absl::GetFlag(FLAGS_grace));
-  // The next one ends the process.
+  // The next one ends the process, also when whoever started it ignores them.
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   *had_sessions = server->Stop(absl::GetFlag(FLAGS_grace));
   return absl::OkStatus();
@@ -120,7 +130,16 @@ absl::Status Serve(bool* had_sessions) {
 
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage(tandem::kUsage);
-  absl::ParseCommandLine(argc, argv);
+  absl::FlagsUsageConfig usage;
+  usage.contains_help_flags = [](absl::string_view file) {
+    return absl::EndsWith(file, "server_program/main.cc");
+  };
+  absl::SetFlagsUsageConfig(usage);
+  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
+  if (rest.size() > 1) {
+    std::fprintf(stderr, "tandem_server: '%s' is no flag; see --help\n", rest[1]);
+    return 2;
+  }
   bool had_sessions = false;
   const absl::Status status = tandem::Serve(&had_sessions);
   if (status.ok()) return had_sessions ? 143 : 0;
