@@ -2,6 +2,7 @@
 // flags.
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -24,7 +25,8 @@ ABSL_FLAG(std::string, strategy, "mirrored", "mirrored, central_storage or one_d
 ABSL_FLAG(int, replicas, 2, "how many virtual CPU devices to train on; one_device has one");
 ABSL_FLAG(int, epochs, 5, "passes over the training images");
 ABSL_FLAG(int64_t, batch_size, 64, "images a step, all replicas together");
-ABSL_FLAG(double, learning_rate, 0.001, "step width of the optimizer");
+ABSL_FLAG(double, learning_rate, 0.001,
+          "step width of the optimizer; Adam's falls to 0 along a cosine");
 ABSL_FLAG(int64_t, seed, 1, "of the initial weights and of the order of the images");
 ABSL_FLAG(bool, deterministic, false, "the same weights bit for bit on any number of replicas");
 ABSL_FLAG(std::string, data, "tools/datasets/mnist", "folder with the four MNIST files");
@@ -58,8 +60,6 @@ absl::Status Run() {
                                    ": it must be at least 1");
   }
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Strategy> strategy, MakeStrategy());
-  TANDEM_ASSIGN_OR_RETURN(
-      Model model, MakeModel(absl::GetFlag(FLAGS_model), absl::GetFlag(FLAGS_learning_rate)));
   const std::string folder = absl::GetFlag(FLAGS_data);
   const data::Dataset train =
       data::Mnist(folder, {.split = data::MnistSplit::kTrain, .label_type = kInt32})
@@ -67,6 +67,10 @@ absl::Status Run() {
           .Batch(batch_size);
   const data::Dataset test =
       data::Mnist(folder, {.split = data::MnistSplit::kTest, .label_type = kInt32}).Batch(500);
+  TANDEM_ASSIGN_OR_RETURN(const int64_t steps, train.Cardinality());
+  TANDEM_ASSIGN_OR_RETURN(Model model,
+                          MakeModel(absl::GetFlag(FLAGS_model), absl::GetFlag(FLAGS_learning_rate),
+                                    std::max<int64_t>(steps, 1) * absl::GetFlag(FLAGS_epochs)));
   // Opens all four files: one that is missing shall not be found after an hour of training.
   TANDEM_RETURN_IF_ERROR(test.Cardinality().status());
   Trainer trainer(*strategy, model.layers, loss::SparseSoftmaxCrossEntropy(), model.optimizer,

@@ -19,7 +19,7 @@ class PadImages final : public nn::Layer {
 
 }  // namespace
 
-absl::StatusOr<Model> MakeModel(const std::string& name, double learning_rate) {
+absl::StatusOr<Model> MakeModel(const std::string& name, double learning_rate, int64_t steps) {
   Model model;
   if (name == "lenet") {
     model.layers = nn::Sequential({
@@ -36,7 +36,7 @@ absl::StatusOr<Model> MakeModel(const std::string& name, double learning_rate) {
     model.optimizer = optimizer::Sgd({.learning_rate = learning_rate, .momentum = 0.9});
     return model;
   }
-  model.optimizer = optimizer::Adam({.learning_rate = learning_rate});
+  model.optimizer = optimizer::Adam({.schedule = optimizer::CosineDecay(learning_rate, steps)});
   if (name == "cnn") {
     model.layers = nn::Sequential({
         nn::Conv2D({.filters = 64, .kernel = {3, 3}, .activation = "relu"}),
