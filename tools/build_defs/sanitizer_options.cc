@@ -25,11 +25,15 @@ extern "C" const char* __tsan_default_suppressions() {
 
 extern "C" const char* __asan_default_options();
 extern "C" const char* __ubsan_default_options();
+extern "C" const char* __lsan_default_suppressions();
 
 extern "C" const char* __asan_default_options() {
   return "detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1";
 }
 
 extern "C" const char* __ubsan_default_options() { return "print_stacktrace=1"; }
+
+// gRPC's resolver keeps what it looked up until the process ends.
+extern "C" const char* __lsan_default_suppressions() { return "leak:libcares\n"; }
 
 #endif
