@@ -1,6 +1,5 @@
 #include "runtime/rpc/master_service.h"
 
-#include <atomic>
 #include <string>
 #include <utility>
 
