@@ -20,7 +20,7 @@ namespace {
 struct Pass {
   const char* name;
   bool OptimizeOptions::*enabled;
-  // Null for a pass that this program does not hold.
+  // Null for a pass that is carried out elsewhere.
   absl::Status (*run)(const OptimizeOptions& options, Graph& graph);
 };
 
@@ -37,6 +37,7 @@ constexpr Pass kPasses[] = {
      [](const OptimizeOptions&, Graph& graph) { return FuseElementwise(graph); }},
     {"fuse_updates", &OptimizeOptions::fuse_updates,
      [](const OptimizeOptions&, Graph& graph) { return FuseUpdates(graph); }},
+    {"plan_memory", &OptimizeOptions::plan_memory, nullptr},
 };
 
 // What has to stay although nothing depends on it: effects, and what the run asked for.

@@ -30,6 +30,8 @@ struct OptimizeOptions {
   bool fuse_bias_and_activation = true;  // fuse_bias_and_activation.h
   bool fuse_elementwise = true;          // fuse_elementwise.h
   bool fuse_updates = true;              // fuse_updates.h
+  // memory_plan.h. Needs sizes, which only runs tell: the executor carries it out, not Optimize().
+  bool plan_memory = true;
   // Runs kernels for fold_constants. Null: only what is known without them is folded.
   Evaluator* evaluator = nullptr;
 };

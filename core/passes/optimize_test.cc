@@ -17,6 +17,7 @@ std::string Enabled(const OptimizeOptions& options) {
   if (options.fuse_bias_and_activation) on.push_back("fuse_bias_and_activation");
   if (options.fuse_elementwise) on.push_back("fuse_elementwise");
   if (options.fuse_updates) on.push_back("fuse_updates");
+  if (options.plan_memory) on.push_back("plan_memory");
   return absl::StrJoin(on, ",");
 }
 
@@ -27,14 +28,14 @@ TEST(SwitchPasses, AllPassesAreOnUnlessSwitchedOff) {
 TEST(SwitchPasses, WordsCountInTheirOrder) {
   OptimizeOptions options;
   ASSERT_TRUE(SwitchPasses("-fold_constants, -fuse_elementwise", &options).ok());
-  EXPECT_EQ(Enabled(options), "merge_common,fuse_bias_and_activation,fuse_updates");
+  EXPECT_EQ(Enabled(options), "merge_common,fuse_bias_and_activation,fuse_updates,plan_memory");
   ASSERT_TRUE(SwitchPasses("", &options).ok());
-  EXPECT_EQ(Enabled(options), "merge_common,fuse_bias_and_activation,fuse_updates");
+  EXPECT_EQ(Enabled(options), "merge_common,fuse_bias_and_activation,fuse_updates,plan_memory");
   ASSERT_TRUE(SwitchPasses("none,merge_common,+fuse_updates", &options).ok());
   EXPECT_EQ(Enabled(options), "merge_common,fuse_updates");
   ASSERT_TRUE(SwitchPasses("all,-merge_common", &options).ok());
   EXPECT_EQ(Enabled(options),
-            "fold_constants,fuse_bias_and_activation,fuse_elementwise,fuse_updates");
+            "fold_constants,fuse_bias_and_activation,fuse_elementwise,fuse_updates,plan_memory");
 }
 
 TEST(SwitchPasses, AnUnknownNameListsTheKnownOnesAndChangesNothing) {

@@ -15,6 +15,7 @@ constexpr int32_t kConstantUses = 1 << 30;
 
 FlatRun::FlatRun(const Plan& plan)
     : StepRun(plan),
+      memory_(plan),
       slots_(new Slot[plan.slot_uses.size()]),
       dereferenced_(new Slot[static_cast<size_t>(plan.num_dereferences)]),
       pending_(new std::atomic<int32_t>[plan.nodes.size()]),
@@ -48,14 +49,16 @@ FlatRun::FlatRun(const Plan& plan)
 
 void FlatRun::Start(StepEnvironment* environment, int call_depth, std::vector<Tensor> args,
                     Done done) {
-  if (environment_ != environment || call_depth_ != call_depth) {
+  const bool devices_changed = memory_.BeginRun();
+  if (devices_changed || environment_ != environment || call_depth_ != call_depth) {
     environment_ = environment;
     call_depth_ = call_depth;
-    for (Invocation& invocation : invocations_) {
-      KernelContext::Params params = invocation.context.params();
+    for (size_t i = 0; i < invocations_.size(); ++i) {
+      KernelContext::Params params = invocations_[i].context.params();
+      params.device = memory_.device(i);
       params.step = environment;
       params.call_depth = call_depth;
-      invocation.context = KernelContext(params);
+      invocations_[i].context = KernelContext(params);
     }
   }
   done_ = std::move(done);
@@ -230,6 +233,7 @@ void FlatRun::Finish() {
       pending_[i].store(plan_.nodes[i].pending, std::memory_order_relaxed);
     }
   }
+  memory_.EndRun(status.ok());
   Done done = std::move(done_);
   // May delete this.
   if (status.ok()) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/executor/run_memory.h"
 #include "runtime/executor/step_run.h"
 
 namespace tandem {
@@ -34,6 +35,8 @@ class FlatRun final : public StepRun {
   void Retire();
   void Finish() override;
 
+  // Before the slots, whose values may lie in it.
+  RunMemory memory_;
   std::unique_ptr<Slot[]> slots_;
   std::unique_ptr<Slot[]> dereferenced_;
   std::unique_ptr<std::atomic<int32_t>[]> pending_;

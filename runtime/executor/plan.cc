@@ -358,6 +358,8 @@ class Compiler {
     const int threads = options_.inner_parallelism > 0 ? options_.inner_parallelism
                                                        : RunTokens::Process().capacity();
     plan_->inner_parallelism = std::max(1, threads / std::max(1, static_cast<int>(devices.size())));
+    // How often a node of a loop runs is not known: its values stay with the allocator.
+    plan_->plans_memory = options_.plan_memory && plan_->frames == nullptr;
     plan_->costs.reset(new std::atomic<int32_t>[plan_->nodes.size()]());
     plan_->graph = graph_;
     return absl::OkStatus();

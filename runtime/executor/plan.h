@@ -96,6 +96,9 @@ struct Plan {
   // of this plan.
   int inner_parallelism = 1;
 
+  // Whether runs learn where their values can lie (run_memory.h).
+  bool plans_memory = false;
+
   // Empty when the graph has no frames and no dead values.
   std::unique_ptr<FrameLayout> frames;
 
@@ -118,6 +121,8 @@ struct PlanOptions {
   SessionDevices* devices = nullptr;  // Outlives the plan.
   // Threads for inner loops of the whole process; 0: as many as there are run tokens.
   int inner_parallelism = 0;
+  // See Plan::plans_memory.
+  bool plan_memory = false;
   SharedKernels shared_kernels;
 };
 

@@ -63,6 +63,7 @@ absl::StatusOr<std::unique_ptr<Plan>> CompileGraph(Graph graph, const CompileOpt
   PlanOptions plan;
   plan.devices = options.devices.get();
   plan.inner_parallelism = options.inner_parallelism;
+  plan.plan_memory = optimize.plan_memory;
   if (options.shared_kernels != nullptr) {
     plan.shared_kernels = [&](const Node& node) {
       return options.shared_kernels->Get(node, *options.devices, shared->functions());
