@@ -1,0 +1,262 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status.h"
+#include "core/io/file.h"
+
+namespace tandem {
+namespace {
+
+absl::Status Error(int error, absl::string_view action, absl::string_view path) {
+  std::string message = absl::StrCat("cannot ", action, " '", path, "'");
+  const absl::Status status = absl::ErrnoToStatus(error, message);
+  const char* cure = nullptr;
+  if (error == ENOSPC || error == EDQUOT) cure = "free space there or choose another disk";
+  if (error == EACCES || error == EPERM) cure = "give this user the right to";
+  if (error == ENOENT) cure = "check the path";
+  if (error == EMFILE) cure = "allow more open files (ulimit -n)";
+  if (cure == nullptr) return status;
+  return absl::Status(status.code(), absl::StrCat(status.message(), "; ", cure));
+}
+
+// Repeats a system call that a signal interrupts.
+template <typename Call>
+auto Retry(Call call) {
+  decltype(call()) result;
+  do {
+    result = call();
+  } while (result < 0 && errno == EINTR);
+  return result;
+}
+
+// An open descriptor, closed with its scope.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  int get() const { return number_; }
+  // Not repeated after EINTR: Linux has closed the descriptor by then.
+  int Close() { return close(std::exchange(number_, -1)) == 0 || errno == EINTR ? 0 : -1; }
+
+ private:
+  int number_;
+};
+
+absl::StatusOr<Descriptor> Open(const std::string& path, int flags, absl::string_view action) {
+  Descriptor file(Retry([&] { return open(path.c_str(), flags | O_CLOEXEC, 0666); }));
+  if (file.get() < 0) return Error(errno, action, path);
+  return file;
+}
+
+// A folder can be opened for reading, and only then fails.
+absl::StatusOr<Descriptor> OpenFileToRead(const std::string& path) {
+  TANDEM_ASSIGN_OR_RETURN(Descriptor file, Open(path, O_RDONLY, "open"));
+  struct stat info;
+  if (fstat(file.get(), &info) != 0) return Error(errno, "stat", path);
+  if (S_ISDIR(info.st_mode)) return Error(EISDIR, "open", path);
+  return file;
+}
+
+class PosixWritableFile : public WritableFile {
+ public:
+  PosixWritableFile(std::string path, Descriptor file)
+      : path_(std::move(path)), file_(std::move(file)) {}
+
+  const std::string& path() const override { return path_; }
+
+  absl::Status AppendPieces(absl::Span<const absl::string_view> pieces) override {
+    iovec vectors[64];
+    size_t taken = 0;  // Of the first piece.
+    while (!pieces.empty()) {
+      int count = 0;
+      for (const absl::string_view piece : pieces.subspan(0, std::size(vectors))) {
+        const absl::string_view rest = count == 0 ? piece.substr(taken) : piece;
+        vectors[count++] = {const_cast<char*>(rest.data()), rest.size()};
+      }
+      const ssize_t put = Retry([&] { return writev(file_.get(), vectors, count); });
+      if (put < 0) return Error(errno, "write", path_);
+      taken += static_cast<size_t>(put);
+      while (!pieces.empty() && taken >= pieces.front().size()) {
+        taken -= pieces.front().size();
+        pieces.remove_prefix(1);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Sync() override {
+    // Takes the size along, but not the time of the change.
+    if (Retry([&] { return fdatasync(file_.get()); }) != 0) return Error(errno, "sync", path_);
+    return absl::OkStatus();
+  }
+
+  absl::Status Close() override {
+    if (file_.Close() != 0) return Error(errno, "close", path_);
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string path_;
+  Descriptor file_;
+};
+
+class PosixRandomAccessFile : public RandomAccessFile {
+ public:
+  PosixRandomAccessFile(std::string path, Descriptor file)
+      : path_(std::move(path)), file_(std::move(file)) {}
+
+  const std::string& path() const override { return path_; }
+
+  absl::StatusOr<size_t> Read(int64_t offset, absl::Span<char> bytes) const override {
+    size_t size = 0;
+    while (size < bytes.size()) {
+      const ssize_t got = Retry([&] {
+        return pread(file_.get(), bytes.data() + size, bytes.size() - size,
+                     offset + static_cast<int64_t>(size));
+      });
+      if (got < 0) return Error(errno, absl::StrCat("read offset ", offset, " of"), path_);
+      if (got == 0) break;
+      size += static_cast<size_t>(got);
+    }
+    return size;
+  }
+
+  absl::StatusOr<int64_t> Size() const override {
+    struct stat info;
+    if (fstat(file_.get(), &info) != 0) return Error(errno, "stat", path_);
+    return info.st_size;
+  }
+
+ private:
+  const std::string path_;
+  const Descriptor file_;
+};
+
+class PosixSequentialFile : public SequentialFile {
+ public:
+  PosixSequentialFile(std::string path, Descriptor file)
+      : path_(std::move(path)), file_(std::move(file)) {}
+
+  const std::string& path() const override { return path_; }
+
+  absl::StatusOr<size_t> Read(absl::Span<char> bytes) override {
+    size_t size = 0;
+    while (size < bytes.size()) {
+      const ssize_t got =
+          Retry([&] { return read(file_.get(), bytes.data() + size, bytes.size() - size); });
+      if (got < 0) return Error(errno, "read", path_);
+      if (got == 0) break;
+      size += static_cast<size_t>(got);
+    }
+    return size;
+  }
+
+ private:
+  const std::string path_;
+  const Descriptor file_;
+};
+
+class Posix : public FileSystem {
+ public:
+  absl::StatusOr<std::unique_ptr<WritableFile>> OpenToWrite(const std::string& path,
+                                                            WriteMode mode) override {
+    int flags = O_WRONLY | O_CREAT;
+    if (mode == WriteMode::kReplace) flags |= O_TRUNC;
+    if (mode == WriteMode::kAppend) flags |= O_APPEND;
+    if (mode == WriteMode::kNew) flags |= O_EXCL;
+    TANDEM_ASSIGN_OR_RETURN(Descriptor file, Open(path, flags, "create"));
+    return std::make_unique<PosixWritableFile>(path, std::move(file));
+  }
+
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenToRead(const std::string& path) override {
+    TANDEM_ASSIGN_OR_RETURN(Descriptor file, OpenFileToRead(path));
+    return std::make_unique<PosixRandomAccessFile>(path, std::move(file));
+  }
+
+  absl::StatusOr<std::unique_ptr<SequentialFile>> OpenSequential(const std::string& path) override {
+    TANDEM_ASSIGN_OR_RETURN(Descriptor file, OpenFileToRead(path));
+    return std::make_unique<PosixSequentialFile>(path, std::move(file));
+  }
+
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    if (rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
+    return Error(errno, absl::StrCat("rename '", from, "' to"), to);
+  }
+
+  absl::Status Remove(const std::string& path) override {
+    if (unlink(path.c_str()) == 0) return absl::OkStatus();
+    return Error(errno, "remove", path);
+  }
+
+  absl::StatusOr<FileInfo> Stat(const std::string& path) override {
+    struct stat info;
+    if (stat(path.c_str(), &info) != 0) return Error(errno, "stat", path);
+    return FileInfo{info.st_size, S_ISDIR(info.st_mode), absl::TimeFromTimespec(info.st_mtim)};
+  }
+
+  absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {
+    const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(path.c_str()), &closedir);
+    if (folder == nullptr) return Error(errno, "list", path);
+    std::vector<std::string> names;
+    for (;;) {
+      errno = 0;
+      const dirent* entry = readdir(folder.get());
+      if (entry == nullptr) break;
+      const absl::string_view name = entry->d_name;
+      if (name != "." && name != "..") names.emplace_back(name);
+    }
+    if (errno != 0) return Error(errno, "list", path);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  absl::Status MakeDirectories(const std::string& path) override {
+    for (size_t end = 0; end < path.size();) {
+      end = std::min(path.find('/', end + 1), path.size());
+      const std::string folder = path.substr(0, end);
+      if (mkdir(folder.c_str(), 0777) == 0 || errno == EEXIST) continue;
+      // A folder may be there that this user cannot write into, or on a read-only disk.
+      const int error = errno;
+      struct stat info;
+      if (stat(folder.c_str(), &info) != 0) return Error(error, "make the folder", folder);
+    }
+    TANDEM_ASSIGN_OR_RETURN(const FileInfo info, Stat(path));
+    if (!info.is_directory) return Error(ENOTDIR, "make the folder", path);
+    return absl::OkStatus();
+  }
+
+  absl::Status RemoveDirectory(const std::string& path) override {
+    if (rmdir(path.c_str()) == 0) return absl::OkStatus();
+    return Error(errno, "remove the folder", path);
+  }
+
+  absl::Status SyncDirectory(const std::string& path) override {
+    TANDEM_ASSIGN_OR_RETURN(const Descriptor folder, Open(path, O_RDONLY | O_DIRECTORY, "open"));
+    // Some file systems do not know how, and answer that the call is invalid.
+    if (Retry([&] { return fsync(folder.get()); }) == 0 || errno == EINVAL) return absl::OkStatus();
+    return Error(errno, "sync the folder", path);
+  }
+};
+
+}  // namespace
+
+FileSystem* PosixFileSystem() {
+  static Posix* const posix = new Posix;
+  return posix;
+}
+
+}  // namespace tandem
