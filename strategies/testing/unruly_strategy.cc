@@ -20,8 +20,9 @@ class UnrulyStrategy::Runner final : public StrategyRunner {
   absl::StatusOr<int> AddProgram(const RunSignature& signature) override {
     return runner_->AddProgram(signature);
   }
-  // Evaluation and the like; steps of a training are started.
+  // Evaluation and the like, whose step is 0; with one step in flight those of a training too.
   Result Run(int program, StepInput input) override {
+    if (input.step > 0) TANDEM_RETURN_IF_ERROR(LoseMember(input.step));
     return runner_->Run(program, std::move(input));
   }
   int max_steps_in_flight() const override { return strategy_.options_.steps_in_flight; }
@@ -29,13 +30,8 @@ class UnrulyStrategy::Runner final : public StrategyRunner {
 
   void Start(int program, StepInput input, Done done) override {
     const int64_t step = input.step;
-    if (step == strategy_.options_.lost_step && failures_ < strategy_.options_.failures) {
-      ++failures_;
-      events_.push_back(
-          {MemberEvent::Kind::kLeft, "/job:worker/task:1", "was killed", ++generation_});
-      events_.push_back(
-          {MemberEvent::Kind::kJoined, "/job:worker/task:1", "was started again", ++generation_});
-      done(errors::Aborted("step ", step, ": /job:worker/task:1 was lost"));
+    if (absl::Status lost = LoseMember(step); !lost.ok()) {
+      done(std::move(lost));
       return;
     }
     runner_->Start(program, std::move(input),
@@ -60,6 +56,19 @@ class UnrulyStrategy::Runner final : public StrategyRunner {
     Done done;
     Result result;
   };
+
+  // The error of a step that shall fail.
+  absl::Status LoseMember(int64_t step) {
+    if (step != strategy_.options_.lost_step || failures_ == strategy_.options_.failures) {
+      return absl::OkStatus();
+    }
+    ++failures_;
+    events_.push_back(
+        {MemberEvent::Kind::kLeft, "/job:worker/task:1", "was killed", ++generation_});
+    events_.push_back(
+        {MemberEvent::Kind::kJoined, "/job:worker/task:1", "was started again", ++generation_});
+    return errors::Aborted("step ", step, ": /job:worker/task:1 was lost");
+  }
 
   // Tells of a group's steps when its last one has ended, the latest first.
   void End(int64_t step, Ended ended) {
