@@ -112,6 +112,8 @@ class Compiler {
       copy->result = std::move(result);
       copy->done.Set();
     });
+    // Functions are compiled inside a step, by a thread with a token; the queue needs one, too.
+    ScopedRunTokenRelease released;
     if (!copy->done.Wait(absl::Now() + kLongest)) {
       return errors::DeadlineExceeded("device ", device.name(),
                                       " has not copied a constant within ",

@@ -407,11 +407,26 @@ TEST(Session, AnEndlessLoopEndsAtItsDeadline) {
             absl::StatusCode::kDeadlineExceeded);
 }
 
+// One executor thread and one run token, as long as it lives.
+class Narrow {
+ public:
+  Narrow() {
+    ExecutorPool().SetMaxRunning(1);
+    RunTokens::Process().SetCapacity(1);
+    RunTokens::Process().ResetHighWater();
+  }
+  ~Narrow() {
+    RunTokens::Process().SetCapacity(tokens_);
+    ExecutorPool().SetMaxRunning(threads_);
+  }
+
+ private:
+  const int threads_ = ExecutorPool().max_running();
+  const int tokens_ = RunTokens::Process().capacity();
+};
+
 TEST(Session, OneThreadAndOneTokenAreEnough) {
-  ExecutorPool().SetMaxRunning(1);
-  const int before = RunTokens::Process().capacity();
-  RunTokens::Process().SetCapacity(1);
-  RunTokens::Process().ResetHighWater();
+  const Narrow narrow;
   Scope s = Scope::NewRoot();
   const Output outer =
       Loop(s, "outer", s.Constant(20), s.Constant(0.0f), [](const Scope& inside, Output acc) {
@@ -424,8 +439,29 @@ TEST(Session, OneThreadAndOneTokenAreEnough) {
   auto session = Open(s);
   EXPECT_EQ(Value(session->Run({}, {"y"})), 400);
   EXPECT_EQ(RunTokens::Process().high_water(), 1);
-  RunTokens::Process().SetCapacity(before);
-  ExecutorPool().SetMaxRunning(before);
+}
+
+// The function is compiled inside the step, and its constant copied by the queue meanwhile.
+TEST(Session, OneThreadAndOneTokenAreEnoughForAFunctionOnAQueuedDevice) {
+  const Narrow narrow;
+  Scope s = Scope::NewRoot();
+  Scope body = Scope::NewRoot();
+  const Output arg = FunctionArg(body, 0, kFloat32);
+  FunctionResult(body, 0, body.Call("AddV2", {arg, body.Constant(1.0f)}));
+  ASSERT_TRUE(body.ok()) << body.status();
+  ASSERT_TRUE(DefineFunction("plus_one", *body.graph(), {}, &s.graph()->functions()).ok());
+  const Output x = Placeholder(s, "x");
+  s.WithDevice("/device:SIM:0")
+      .WithOpName("y")
+      .Call("PartitionedCall", {x},
+            {{"f", FunctionRef{"plus_one", {}}}, {"Tout", std::vector<DataType>{kFloat32}}});
+  SessionOptions options;
+  const auto devices = DeviceSet::Create({{kCpu, 1}, {kSim, 1}});
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  options.devices = *devices;
+  auto session = Open(s, options);
+  EXPECT_EQ(Value(session->Run({{"x", Tensor::Scalar<float>(4)}}, {"y"})), 5);
+  EXPECT_EQ(RunTokens::Process().high_water(), 1);
 }
 
 }  // namespace
