@@ -269,21 +269,21 @@ absl::StatusOr<std::string> AddBundleSlice(const std::string& name, DataType dty
 absl::Status PublishBundle(FileSystem* files,
                            absl::Span<const std::pair<std::string, std::string>> data,
                            const std::string& temporary_index, const std::string& prefix) {
-  const auto rename_data = [&]() -> absl::Status {
-    for (size_t i = 0; i < data.size(); ++i) {
-      const absl::Status status = files->Rename(data[i].first, data[i].second);
-      if (status.ok()) continue;
-      // As good as it goes; the first error is the one that matters.
-      while (i-- > 0) files->Rename(data[i].second, data[i].first).IgnoreError();
-      return status;
+  size_t renamed = 0;
+  const auto publish = [&]() -> absl::Status {
+    for (; renamed < data.size(); ++renamed) {
+      TANDEM_RETURN_IF_ERROR(files->Rename(data[renamed].first, data[renamed].second));
     }
-    return absl::OkStatus();
+    TANDEM_RETURN_IF_ERROR(files->SyncDirectory(DirectoryOf(prefix)));
+    return files->Rename(temporary_index, BundleIndexPath(prefix));
   };
-  TANDEM_RETURN_IF_ERROR(rename_data());
-  const std::string folder = DirectoryOf(prefix);
-  TANDEM_RETURN_IF_ERROR(files->SyncDirectory(folder));
-  TANDEM_RETURN_IF_ERROR(files->Rename(temporary_index, BundleIndexPath(prefix)));
-  return files->SyncDirectory(folder);
+  const absl::Status status = publish();
+  if (!status.ok()) {
+    // As far as it goes; the first error is the one that matters.
+    while (renamed-- > 0) files->Rename(data[renamed].second, data[renamed].first).IgnoreError();
+    return status;
+  }
+  return files->SyncDirectory(DirectoryOf(prefix));
 }
 
 }  // namespace tandem

@@ -115,7 +115,8 @@ absl::Status MergeBundles(FileSystem* files, absl::Span<const std::string> prefi
 
 // Gives a new bundle its names, in an order that leaves the old one or the new one after a crash
 // between any two steps (as far as they have different names): data files first, then the index,
-// each followed by a sync of the folder. `data` are pairs of temporary and final paths.
+// each followed by a sync of the folder. `data` are pairs of temporary and final paths. After an
+// error the files have their temporary names again, unless only the last sync failed.
 absl::Status PublishBundle(FileSystem* files,
                            absl::Span<const std::pair<std::string, std::string>> data,
                            const std::string& temporary_index, const std::string& prefix);

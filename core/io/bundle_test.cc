@@ -1,19 +1,16 @@
+#include <algorithm>
 #include <complex>
-#include <limits>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/io/bundle_reader.h"
 #include "core/io/bundle_writer.h"
 #include "core/io/crc32c.h"
-#include "core/io/table.h"
 #include "core/io/testing/faulty_file_system.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -21,11 +18,8 @@
 namespace tandem {
 namespace {
 
-using ::testing::Contains;
 using ::testing::ElementsAre;
-using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr char kPrefix[] = "/d/model";
 constexpr char kGolden[] = "core/io/testdata/bundle";

@@ -11,9 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/status.h"
-#include "core/io/coding.h"
-#include "core/io/crc32c.h"
 #include "core/io/testing/faulty_file_system.h"
+#include "core/io/testing/raw_table.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -116,47 +115,23 @@ TEST_F(TableTest, KeysMustIncrease) {
   EXPECT_EQ(writer.Add("a", "").code(), absl::StatusCode::kInvalidArgument);
 }
 
-// A table of one block with `data` in it, stored as `type` says.
-std::string TableOf(const std::string& data, char type, const std::string& index_key) {
-  std::string table;
-  const auto add = [&](const std::string& block, char block_type) {
-    std::string handle;
-    AppendVarint64(table.size(), &handle);
-    AppendVarint64(block.size(), &handle);
-    const std::string stored = block + block_type;
-    table += stored;
-    AppendFixed32(MaskCrc32c(Crc32c(stored)), &table);
-    return handle;
-  };
-  const std::string handle = add(data, type);
-  const std::string no_entries = Bytes("00 00 00 00 01 00 00 00");
-  std::string footer = add(no_entries, 0);
-  std::string index;
-  AppendVarint64(0, &index);
-  AppendVarint64(index_key.size(), &index);
-  AppendVarint64(handle.size(), &index);
-  footer += add(index + index_key + handle + no_entries, 0);
-  footer.resize(40);
-  return table + footer + Bytes("57 fb 80 8b 24 75 47 db");
-}
-
 TEST_F(TableTest, SnappyBlocksAreRead) {
-  const std::string block = Bytes("00 01 02") + "k" + "vv" + Bytes("00 00 00 00 01 00 00 00");
+  const std::string block = RawEntry(0, "k", "vv") + OneRestart();
   const Entries expected = {{"k", "vv"}};
-  EXPECT_EQ(*Read(TableOf(block, 0, "k")), expected);
+  EXPECT_EQ(*Read(RawTable(block, 0, "k")), expected);
   std::string packed;
   snappy::Compress(block.data(), block.size(), &packed);
-  EXPECT_EQ(*Read(TableOf(packed, 1, "k")), expected);
-  EXPECT_EQ(Read(TableOf(packed, 2, "k")).status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(Read(TableOf(block, 1, "k")).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(*Read(RawTable(packed, 1, "k")), expected);
+  EXPECT_EQ(Read(RawTable(packed, 2, "k")).status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(Read(RawTable(block, 1, "k")).status().code(), absl::StatusCode::kDataLoss);
   // It says that it unpacks to 4 GiB.
-  EXPECT_EQ(Read(TableOf(Bytes("ff ff ff ff 0f 00"), 1, "k")).status().code(),
+  EXPECT_EQ(Read(RawTable(Bytes("ff ff ff ff 0f 00"), 1, "k")).status().code(),
             absl::StatusCode::kDataLoss);
 }
 
 // Checksums that fit do not make a table sound.
 TEST_F(TableTest, HostileBlocksAreRefused) {
-  const std::string restarts = Bytes("00 00 00 00 01 00 00 00");
+  const std::string restarts = OneRestart();
   for (const std::string& block :
        {std::string(), Bytes("01 00 00"), Bytes("ff ff ff ff"), Bytes("00 00 00 00 ff 00 00 00"),
         Bytes("05 01 00 6b") + restarts,              // Shares more than there is.
@@ -166,7 +141,7 @@ TEST_F(TableTest, HostileBlocksAreRefused) {
         Bytes("00 01 00 6b 00 01 00 61") + restarts,  // Out of order.
         Bytes("00 01 00 6b 00 01 00 6b") + restarts,  // Twice.
         Bytes("00 01 00 7a") + restarts}) {           // Behind the index's key.
-    const absl::Status status = Read(TableOf(block, 0, "k")).status();
+    const absl::Status status = Read(RawTable(block, 0, "k")).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << absl::BytesToHexString(block);
     EXPECT_THAT(std::string(status.message()), HasSubstr("/d/table: at offset"));
   }
