@@ -1,17 +1,14 @@
 // GraphDef -> Graph, with nothing in the message trusted.
 //
 // What is refused, with the node's name in the error:
-//   InvalidArgument   versions that do not fit; a name that is malformed or there twice; an input
-//   that
-//                     is malformed, or of a node or output that does not exist (near names are
-//                     suggested); control inputs before data inputs; attributes that are missing,
-//                     of the wrong kind or value, or unknown to the op; types and shapes that do
-//                     not fit; a cycle that is not closed by an edge from NextIteration to Merge;
-//                     what TensorFromProto refuses; a malformed device.
-//   NotFound          an op that is neither registered nor a function of the library (near names
-//   are
-//                     suggested).
-//   ResourceExhausted tensors beyond ImportOptions::max_tensor_bytes.
+//   * InvalidArgument: versions that do not fit; a name that is malformed or there twice; an input
+//     that is malformed, or of a node or output that does not exist (near names are suggested);
+//     control inputs before data inputs; attributes that are missing, of the wrong kind or value,
+//     or unknown to the op; types and shapes that do not fit; a cycle that is not closed by an edge
+//     from NextIteration to Merge; what TensorFromProto refuses; a malformed device.
+//   * NotFound: an op that is neither registered nor a function of the library (near names are
+//     suggested).
+//   * ResourceExhausted: tensors beyond ImportOptions::max_tensor_bytes.
 //
 // Nodes may come in any order; those that come after their inputs keep it. Attributes whose names
 // begin with an underscore are kept as they are, whether or not somebody knows them. A node whose

@@ -78,7 +78,7 @@ struct StepContext {
   int64_t collective_step = 0;
   CancellationManager* cancellation = nullptr;  // Never null.
   Rendezvous* rendezvous = nullptr;             // Null when the step spans one process only.
-  FunctionRunner* functions = nullptr;          // Never null.
+  FunctionRunner* functions = nullptr;          // Null outside a session.
   CollectiveRuntime* collectives = nullptr;     // Null outside a strategy.
   // Stacks, tensor arrays, temporary variables: they die with the step.
   ResourceManager* step_resources = nullptr;

@@ -23,17 +23,11 @@ const Gradient& GradientContext::RawOutputGradient(int i) const {
 Output GradientContext::OutputGradient(int i) {
   const Gradient& gradient = RawOutputGradient(i);
   if (!gradient.exists()) return Call("ZerosLike", {output(i)});
-  if (!gradient.is_sparse()) return gradient.values;
-  const Output rows =
-      Call("StridedSlice",
-           {gradient.dense_shape, Constant(Tensor::Vector<int32_t>({0})),
-            Constant(Tensor::Vector<int32_t>({1})), Constant(Tensor::Vector<int32_t>({1}))},
-           {{"shrink_axis_mask", 1}});
-  return Call("UnsortedSegmentSum", {gradient.values, gradient.indices, rows});
+  return Densify(*this, gradient);
 }
 
-std::vector<Output> GradientContext::CallAll(absl::string_view op, std::vector<Output> inputs,
-                                             AttrMap attrs) {
+std::vector<Output> GradientContext::CallMulti(absl::string_view op, std::vector<Output> inputs,
+                                               AttrMap attrs) {
   if (!status_.ok()) return std::vector<Output>(1);
   for (const Output& input : inputs) {
     if (input.valid()) continue;
@@ -60,7 +54,7 @@ std::vector<Output> GradientContext::CallAll(absl::string_view op, std::vector<O
 }
 
 Output GradientContext::Call(absl::string_view op, std::vector<Output> inputs, AttrMap attrs) {
-  return CallAll(op, std::move(inputs), std::move(attrs))[0];
+  return CallMulti(op, std::move(inputs), std::move(attrs))[0];
 }
 
 Output GradientContext::Constant(Tensor value) {

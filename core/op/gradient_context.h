@@ -43,6 +43,18 @@ struct Gradient {
   Output dense_shape;  // Vector of the same type: the shape of the whole.
 };
 
+// A gradient as one tensor of the shape of the whole. `builder` adds the nodes: a Scope or a
+// GradientContext. REQUIRES: it exists.
+template <typename Builder>
+Output Densify(Builder& builder, const Gradient& gradient) {
+  if (!gradient.is_sparse()) return gradient.values;
+  const auto index = [&](int32_t i) { return builder.Constant(Tensor::Vector<int32_t>({i})); };
+  const Output rows =
+      builder.Call("StridedSlice", {gradient.dense_shape, index(0), index(1), index(1)},
+                   {{"shrink_axis_mask", 1}});
+  return builder.Call("UnsortedSegmentSum", {gradient.values, gradient.indices, rows});
+}
+
 class GradientContext {
  public:
   // Adds nodes to `graph` under names that begin with `scope`. `output_gradients` has one entry for
@@ -69,10 +81,11 @@ class GradientContext {
   // The same as it came.
   const Gradient& RawOutputGradient(int i) const;
 
-  // A new node, on the forward node's device. The output is number 0; see CallAll for the others.
+  // A new node, on the forward node's device. The output is number 0; see CallMulti for the others.
   Output Call(absl::string_view op, std::vector<Output> inputs, AttrMap attrs = {});
   // All outputs.
-  std::vector<Output> CallAll(absl::string_view op, std::vector<Output> inputs, AttrMap attrs = {});
+  std::vector<Output> CallMulti(absl::string_view op, std::vector<Output> inputs,
+                                AttrMap attrs = {});
   Output Constant(Tensor value);
   // A scalar constant of a numeric type.
   Output Scalar(DataType dtype, double value);

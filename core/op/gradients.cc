@@ -48,14 +48,6 @@ class Builder {
   absl::Status status_;
 };
 
-Output Densify(Builder& builder, const Gradient& sparse) {
-  const auto index = [&](int32_t i) { return builder.Constant(Tensor::Vector<int32_t>({i})); };
-  const Output rows =
-      builder.Call("StridedSlice", {sparse.dense_shape, index(0), index(1), index(1)},
-                   {{"shrink_axis_mask", 1}});
-  return builder.Call("UnsortedSegmentSum", {sparse.values, sparse.indices, rows});
-}
-
 class Differentiator {
  public:
   Differentiator(Graph* graph, const GradientOptions& options) : graph_(graph), options_(options) {}
@@ -272,7 +264,7 @@ absl::StatusOr<Gradient> SumGradients(Graph* graph, const std::vector<Gradient>&
   }
   std::vector<Output> dense;
   for (const Gradient& part : parts) {
-    dense.push_back(part.is_sparse() ? Densify(builder, part) : part.values);
+    dense.push_back(Densify(builder, part));
   }
   const Output sum = dense.size() == 2 && IsFloating(RemoveReference(dense[0].dtype()))
                          ? builder.Call("AddV2", std::move(dense))

@@ -108,7 +108,8 @@ struct OpDef {
   std::vector<KernelDef> kernels;        // Those of the op's own file; see KernelRegistry.
 
   const AttrDef* FindAttr(absl::string_view attr_name) const;
-  // Stateful, or with a reference among its arguments: neither folded nor merged.
+  // True unless it is stateful or has a reference among its arguments: two such nodes with the same
+  // inputs compute the same, once or twice, now or ahead of time.
   bool MayBeMerged() const;
   // The signature as text: "MatMul(a:T, b:T) -> (product:T)  T:type{…}; …".
   std::string DebugString() const;

@@ -110,14 +110,8 @@ absl::Status Differentiate(const Node& node, FunctionBody& body) {
   for (Node* ret : body.rets) body.graph.RemoveNode(ret);
   for (size_t i = 0; i < gradients.size(); ++i) {
     const Gradient& gradient = gradients[i];
-    Output dense = gradient.values;
-    if (!gradient.exists()) {
-      dense = scope.Call("ZerosLike", {xs[i]});
-    } else if (gradient.is_sparse()) {
-      const Output rows = scope.Call("StridedSlice", {gradient.dense_shape, {0}, {1}, {1}},
-                                     {{"shrink_axis_mask", 1}});
-      dense = scope.Call("UnsortedSegmentSum", {gradient.values, gradient.indices, rows});
-    }
+    const Output dense =
+        gradient.exists() ? Densify(scope, gradient) : scope.Call("ZerosLike", {xs[i]});
     roots.push_back(FunctionResult(scope, static_cast<int>(i), dense));
   }
   TANDEM_RETURN_IF_ERROR(scope.status());

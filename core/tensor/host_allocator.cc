@@ -4,6 +4,8 @@
 // Small blocks go straight to malloc, whose thread caches are hard to beat. Large ones (from
 // kCachedFrom bytes) would cost page faults each time; freed ones are kept in free lists, four size
 // classes for each power of two, up to kCacheLimit bytes in all.
+#include "core/tensor/host_allocator.h"
+
 #include <array>
 #include <cstdlib>
 #include <new>
@@ -16,6 +18,8 @@ namespace tandem {
 namespace {
 
 constexpr size_t kHeaderBytes = kBufferAlignment;
+// Room to align the data, and for the header before it.
+constexpr size_t kExtraBytes = kHeaderBytes + kBufferAlignment;
 constexpr size_t kCachedFrom = size_t{32} << 10;
 // Sanitizers find uses of freed memory only if it is really freed.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -109,10 +113,8 @@ class HostAllocatorImpl final : public Allocator {
   std::string name() const override { return "host"; }
 
   RefPtr<Buffer> Allocate(size_t bytes) override {
-    // Room to align the data, and for the header before it.
-    constexpr size_t kExtra = kHeaderBytes + kBufferAlignment;
     if (bytes > SIZE_MAX / 2) return nullptr;
-    size_t block_bytes = bytes + kExtra;
+    size_t block_bytes = bytes + kExtraBytes;
     int size_class = -1;
     void* block = nullptr;
     if (block_bytes >= kCachedFrom) {
@@ -124,7 +126,7 @@ class HostAllocatorImpl final : public Allocator {
     if (block == nullptr) block = std::malloc(block_bytes);
     if (block == nullptr) return nullptr;
     const uintptr_t data =
-        (reinterpret_cast<uintptr_t>(block) + kExtra - 1) & ~(kBufferAlignment - 1);
+        (reinterpret_cast<uintptr_t>(block) + kExtraBytes - 1) & ~(kBufferAlignment - 1);
     Counters().Add(bytes);
     return RefPtr<Buffer>(new (reinterpret_cast<void*>(data - kHeaderBytes))
                               HostBuffer(reinterpret_cast<void*>(data), bytes, block, size_class));
@@ -138,6 +140,11 @@ class HostAllocatorImpl final : public Allocator {
 Allocator* HostAllocator() {
   static HostAllocatorImpl* allocator = new HostAllocatorImpl;
   return allocator;
+}
+
+void ReleaseKeptHostBlock(size_t bytes) {
+  if (bytes + kExtraBytes < kCachedFrom) return;
+  std::free(Cache().Take(ClassOf(bytes + kExtraBytes).index));
 }
 
 }  // namespace tandem

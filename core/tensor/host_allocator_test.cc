@@ -1,3 +1,7 @@
+#include "core/tensor/host_allocator.h"
+
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -50,6 +54,17 @@ TEST(HostAllocator, AFreedBlockServesTheNextBufferOfItsSizeClass) {
   EXPECT_EQ(again->size(), kBytes - 12345);
   RefPtr<Buffer> other = HostAllocator()->Allocate(kBytes);
   EXPECT_NE(other->data(), first) << "the block is taken";
+}
+
+TEST(HostAllocator, GivesAKeptBlockBackOnRequest) {
+  // A class that no other test here uses, of blocks that the system maps one by one.
+  constexpr size_t kBytes = size_t{41} << 20;
+  HostAllocator()->Allocate(kBytes).reset();
+  const size_t before = mallinfo2().hblkhd;
+  ReleaseKeptHostBlock(kBytes);
+  EXPECT_LE(mallinfo2().hblkhd + kBytes, before);
+  ReleaseKeptHostBlock(kBytes);  // There is none any more.
+  ReleaseKeptHostBlock(1);       // Such are never kept.
 }
 #endif
 

@@ -5,12 +5,11 @@
 // typed list that is shorter, whose last entry repeats (an empty one: zeros, empty strings).
 //
 // Messages are not trusted: every size is checked before memory is taken for it. What is refused:
-//   InvalidArgument    a type that is none, a shape that is none, content whose size does not match
-//                      the shape, a bool that is neither 0 nor 1, a handle that does not parse.
-//   Unimplemented      a type in which Tandem holds no tensors; values of variants (an empty
-//   variant
-//                      is converted).
-//   ResourceExhausted  more memory than `max_bytes`, or than there is.
+//   * InvalidArgument: a type that is none, a shape that is none, content whose size does not match
+//     the shape, a bool that is neither 0 nor 1, a handle that does not parse.
+//   * Unimplemented: a type in which Tandem holds no tensors; values of variants (an empty variant
+//     is converted).
+//   * ResourceExhausted: more memory than `max_bytes`, or than there is.
 // Messages name type and shape; the caller adds where the tensor came from.
 //
 // Threads: all functions may be called from any thread. Tensors lie in host memory.

@@ -130,16 +130,16 @@ absl::Status ConcatGradient(GradientContext& g) {
   const Output axis32 = CastTo(g, axis, kInt32);
   if (sizes.size() == static_cast<size_t>(n)) {
     const std::vector<Output> parts =
-        g.CallAll("SplitV", {dy, IntVector(g, kInt64, sizes), axis32}, {{"num_split", n}});
+        g.CallMulti("SplitV", {dy, IntVector(g, kInt64, sizes), axis32}, {{"num_split", n}});
     for (size_t i = 0; i < parts.size(); ++i) g.SetInputGradient(static_cast<int>(i), parts[i]);
     return absl::OkStatus();
   }
   std::vector<Output> inputs;
   for (int i = 0; i < n; ++i) inputs.push_back(g.input(i));
-  const std::vector<Output> shapes = g.CallAll("ShapeN", inputs);
+  const std::vector<Output> shapes = g.CallMulti("ShapeN", inputs);
   std::vector<Output> offset_inputs = {axis32};
   offset_inputs.insert(offset_inputs.end(), shapes.begin(), shapes.end());
-  const std::vector<Output> offsets = g.CallAll("ConcatOffset", offset_inputs);
+  const std::vector<Output> offsets = g.CallMulti("ConcatOffset", offset_inputs);
   for (size_t i = 0; i < offsets.size() && g.status().ok(); ++i) {
     g.SetInputGradient(static_cast<int>(i), g.Call("Slice", {dy, offsets[i], shapes[i]}));
   }
@@ -246,8 +246,8 @@ class PackKernel : public Kernel {
 
 absl::Status PackGradient(GradientContext& g) {
   const std::vector<Output> parts =
-      g.CallAll("Unpack", {g.OutputGradient(0)},
-                {{"num", g.num_inputs()}, {"axis", g.Attr<int64_t>("axis")}});
+      g.CallMulti("Unpack", {g.OutputGradient(0)},
+                  {{"num", g.num_inputs()}, {"axis", g.Attr<int64_t>("axis")}});
   if (!g.status().ok()) return absl::OkStatus();
   for (int i = 0; i < g.num_inputs(); ++i) g.SetInputGradient(i, parts[static_cast<size_t>(i)]);
   return absl::OkStatus();

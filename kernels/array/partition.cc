@@ -86,7 +86,7 @@ absl::Status DynamicPartitionGradient(GradientContext& g) {
       {g.Call("Range", {IntScalar(g, kInt32, 0), ProductOf(g, prefix), IntScalar(g, kInt32, 1)}),
        prefix});
   std::vector<Output> inputs =
-      g.CallAll("DynamicPartition", {numbers, partitions}, {{"num_partitions", g.num_outputs()}});
+      g.CallMulti("DynamicPartition", {numbers, partitions}, {{"num_partitions", g.num_outputs()}});
   for (int i = 0; i < g.num_outputs(); ++i) inputs.push_back(g.OutputGradient(i));
   const Output stitched = g.Call("DynamicStitch", inputs, {{"N", g.num_outputs()}});
   g.SetInputGradient(0, g.Call("Reshape", {stitched, g.Call("Shape", {g.input(0)})}));

@@ -120,7 +120,7 @@ absl::Status MergeGradient(GradientContext& g) {
   const Output index = g.output(1);
   for (int i = 0; i < g.num_inputs(); ++i) {
     const Output is_mine = g.Call("Equal", {index, g.Constant(Tensor::Scalar<int32_t>(i))});
-    const std::vector<Output> branches = g.CallAll("Switch", {dy, is_mine});
+    const std::vector<Output> branches = g.CallMulti("Switch", {dy, is_mine});
     if (branches.size() == 2) g.SetInputGradient(i, branches[1]);
   }
   return absl::OkStatus();

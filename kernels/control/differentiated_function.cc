@@ -209,7 +209,7 @@ absl::StatusOr<Output> DifferentiatedFunction::DenseGradient(int arg, DataType t
   const Scope scope = Scope::ForGraph(&body_->graph).SubScope("gradients");
   const Gradient& gradient = gradients_[static_cast<size_t>(arg)];
   const Output dense =
-      gradient.exists() ? Densified(scope, gradient)
+      gradient.exists() ? Densify(scope, gradient)
                         : ZerosFor(scope, body_->args[static_cast<size_t>(arg)]->output(0), type);
   TANDEM_RETURN_IF_ERROR(scope.status());
   return dense;
@@ -350,13 +350,6 @@ Output ZerosFor(const Scope& scope, const Output& value, DataType type) {
   if (dtype == kVariant) return scope.Call("ZerosLike", {value});
   const Output shape = scope.Call(dtype == kResource ? "VariableShape" : "Shape", {value});
   return scope.Call("Fill", {shape, Tensor::Zeros(type, Shape())});
-}
-
-Output Densified(const Scope& scope, const Gradient& gradient) {
-  if (!gradient.is_sparse()) return gradient.values;
-  const Output rows =
-      scope.Call("StridedSlice", {gradient.dense_shape, {0}, {1}, {1}}, {{"shrink_axis_mask", 1}});
-  return scope.Call("UnsortedSegmentSum", {gradient.values, gradient.indices, rows});
 }
 
 absl::StatusOr<FunctionRef> DefineNewFunction(const std::string& base, Graph& graph,

@@ -94,8 +94,6 @@ int PassedArg(Output output);
 
 // Zeros like `value`; for the handle of a variable, like its value, which is of type `type`.
 Output ZerosFor(const Scope& scope, const Output& value, DataType type);
-// A gradient as one tensor.
-Output Densified(const Scope& scope, const Gradient& gradient);
 
 // Adds a graph whose _Arg and _Retval nodes are complete to its own library, as base, base_1, …
 // whichever is free.

@@ -239,8 +239,8 @@ absl::Status AddCallGradient(
   }
   AttrMap attrs = name_branches(backward);
   attrs["Tout"] = types;
-  const std::vector<Output> gradients =
-      g.CallAll(OpForFunctions(node->type(), backward_graphs), std::move(inputs), std::move(attrs));
+  const std::vector<Output> gradients = g.CallMulti(OpForFunctions(node->type(), backward_graphs),
+                                                    std::move(inputs), std::move(attrs));
   TANDEM_RETURN_IF_ERROR(g.status());
   for (size_t i = 0; i < gradients.size(); ++i) {
     g.SetInputGradient(first_input + args[i], gradients[i]);

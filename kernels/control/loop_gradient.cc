@@ -326,8 +326,8 @@ class LoopDifferentiator {
         attrs["body"], DefineNewFunction(absl::StrCat(function_->name(), "_backward"), *backward_));
     TANDEM_ASSIGN_OR_RETURN(attrs["cond"], BackwardCondition());
     attrs["parallel_iterations"] = g_.Attr<int64_t>("parallel_iterations");
-    const std::vector<Output> results = g_.CallAll(OpForFunctions(node_->type(), {backward_.get()}),
-                                                   std::move(inputs), std::move(attrs));
+    const std::vector<Output> results = g_.CallMulti(
+        OpForFunctions(node_->type(), {backward_.get()}), std::move(inputs), std::move(attrs));
     TANDEM_RETURN_IF_ERROR(g_.status());
     size_t next = 1;
     for (const int i : values_) g_.SetInputGradient(i, results[next++]);

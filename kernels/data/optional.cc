@@ -144,9 +144,9 @@ absl::Status FromValueGradient(GradientContext& g) {
   std::vector<PartialShape> shapes;
   for (int i = 0; i < g.num_inputs(); ++i) shapes.push_back(g.input(i).shape());
   const std::vector<Output> components =
-      g.CallAll("OptionalGetValue", {g.OutputGradient(0)},
-                {{"output_types", g.Attr<std::vector<DataType>>("Toutput_types")},
-                 {"output_shapes", shapes}});
+      g.CallMulti("OptionalGetValue", {g.OutputGradient(0)},
+                  {{"output_types", g.Attr<std::vector<DataType>>("Toutput_types")},
+                   {"output_shapes", shapes}});
   for (size_t i = 0; i < components.size(); ++i) {
     g.SetInputGradient(static_cast<int>(i), components[i]);
   }

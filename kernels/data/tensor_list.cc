@@ -420,8 +420,8 @@ Output ShapeOf(GradientContext& g, Output value) { return g.Call("Shape", {value
 absl::Status PushBackGradient(GradientContext& g) {
   if (!g.HasOutputGradient(0)) return absl::OkStatus();
   const std::vector<Output> popped =
-      g.CallAll("TensorListPopBack", {g.OutputGradient(0), ShapeOf(g, g.input(1))},
-                {{"element_dtype", g.Attr<DataType>("element_dtype")}});
+      g.CallMulti("TensorListPopBack", {g.OutputGradient(0), ShapeOf(g, g.input(1))},
+                  {{"element_dtype", g.Attr<DataType>("element_dtype")}});
   if (popped.size() != 2) return absl::OkStatus();
   g.SetInputGradient(0, popped[0]);
   g.SetInputGradient(1, popped[1]);

@@ -218,7 +218,7 @@ absl::Status BatchMatMulGradient(GradientContext& g) {
                                      g.Constant(Tensor::Vector<int32_t>({1}))});
     };
     const std::vector<Output> axes =
-        g.CallAll("BroadcastGradientArgs", {batch(shape_x), batch(shape_y)});
+        g.CallMulti("BroadcastGradientArgs", {batch(shape_x), batch(shape_y)});
     if (axes.size() != 2) return g.status();
     dx = g.Call("Reshape", {g.Call("Sum", {dx, axes[0]}), shape_x});
     dy = g.Call("Reshape", {g.Call("Sum", {dy, axes[1]}), shape_y});

@@ -108,7 +108,7 @@ FrontOrder ReducedAxesFirst(GradientContext& g) {
   // The largest come first: rank for a reduced axis, less its own number.
   const Output is_reduced = scatter(axes, g.Call("OnesLike", {axes}));
   const Output key = g.Call("Sub", {g.Call("Mul", {is_reduced, rank}), every});
-  const std::vector<Output> sorted = g.CallAll("TopKV2", {key, rank});
+  const std::vector<Output> sorted = g.CallMulti("TopKV2", {key, rank});
   if (sorted.size() != 2) return {};
   const Output num_reduced = g.Call("Sum", {is_reduced, IntVector(g, {0})}, {{"keep_dims", true}});
   return {sorted[1], scatter(sorted[1], every), num_reduced};

@@ -55,11 +55,11 @@ absl::Status BatchNormGradient(GradientContext& g) {
   const Output mean = training ? g.output(3) : g.input(3);
   const Output variance = training ? g.output(4) : g.input(4);
   const std::vector<Output> d =
-      g.CallAll("FusedBatchNormGradV3",
-                {g.OutputGradient(0), g.input(0), g.input(1), mean, variance, g.output(5)},
-                {{"epsilon", g.Attr<float>("epsilon")},
-                 {"data_format", g.Attr<std::string>("data_format")},
-                 {"is_training", training}});
+      g.CallMulti("FusedBatchNormGradV3",
+                  {g.OutputGradient(0), g.input(0), g.input(1), mean, variance, g.output(5)},
+                  {{"epsilon", g.Attr<float>("epsilon")},
+                   {"data_format", g.Attr<std::string>("data_format")},
+                   {"is_training", training}});
   for (size_t i = 0; i < 3 && i < d.size(); ++i) g.SetInputGradient(static_cast<int>(i), d[i]);
   return absl::OkStatus();
 }

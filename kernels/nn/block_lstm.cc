@@ -364,8 +364,8 @@ absl::Status Gradient(GradientContext& g) {
   for (int i = 0; i < 7; ++i) inputs.push_back(g.output(i));
   inputs.push_back(g.OutputGradient(1));
   inputs.push_back(g.OutputGradient(6));
-  const std::vector<Output> gradients = g.CallAll("BlockLSTMGradV2", std::move(inputs),
-                                                  {{"use_peephole", g.Attr<bool>("use_peephole")}});
+  const std::vector<Output> gradients = g.CallMulti(
+      "BlockLSTMGradV2", std::move(inputs), {{"use_peephole", g.Attr<bool>("use_peephole")}});
   if (gradients.size() != 8) return g.status();
   for (int i = 0; i < 8; ++i) g.SetInputGradient(i + 1, gradients[static_cast<size_t>(i)]);
   return absl::OkStatus();

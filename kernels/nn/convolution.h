@@ -8,11 +8,10 @@
 // number of threads. Other types go to plain loops, which also are what tests compare oneDNN with
 // (convolution_direct.cc).
 //
-// Results   depend on values and geometry; in the derivatives, with several threads, also on how
-// many
-//           there are, since oneDNN cuts sums over the batch by that number. The plain loops add in
-//           an order that does not depend on threads.
-// Threads   Any.
+// Results depend on values and geometry; in the derivatives, with several threads, also on how many
+// there are, since oneDNN cuts sums over the batch by that number. The plain loops add in an order
+// that does not depend on threads.
+// Threads: any.
 #ifndef TANDEM_KERNELS_NN_CONVOLUTION_H_
 #define TANDEM_KERNELS_NN_CONVOLUTION_H_
 

@@ -1,12 +1,9 @@
 // A bounded cache of things that are costly to make and are known by some numbers: oneDNN
 // primitives by shape, attributes and number of threads.
 //
-// Threads   Any. A value is made outside the lock, so two threads that miss the same key at once
-// make
-//           it twice, and the first one is kept.
-// Lifetime  Values are shared: one that is dropped (the least recently used goes first) lives on
-// until
-//           its users are done with it.
+// Threads: any. A value is made outside the lock, so two threads that miss the same key at once
+// make it twice, and the first one is kept. Lifetime: values are shared: one that is dropped (the
+// least recently used goes first) lives on until its users are done with it.
 #ifndef TANDEM_KERNELS_NN_PRIMITIVE_CACHE_H_
 #define TANDEM_KERNELS_NN_PRIMITIVE_CACHE_H_
 

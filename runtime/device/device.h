@@ -3,10 +3,9 @@
 // A device owns its allocator and, if it is not the host's CPU, an in-order queue.
 // Two kinds matter to the executor:
 //
-//   host devices (CPU)       Their memory is the host's and kernels run on the thread that calls.
-//   queued devices (SIM, GPU) They have a memory of their own, which the host may not touch.
-//   Kernels
-//                            and copies are put on a queue and run in that order, later.
+//   * Host devices (CPU): their memory is the host's and kernels run on the thread that calls.
+//   * Queued devices (SIM, GPU): they have a memory of their own, which the host may not touch.
+//     Kernels and copies are put on a queue and run in that order, later.
 //
 // All devices but CPU:0 of a process are as virtual or as real as their class makes them; two CPU
 // devices share cores and memory.

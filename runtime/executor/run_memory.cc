@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/base/mutex.h"
+#include "core/tensor/host_allocator.h"
 
 namespace tandem {
 namespace {
@@ -207,6 +208,7 @@ void RunMemory::EndRun(bool ok) {
     if (ok) {
       Learn(*observer_);
       LayOut();
+      ReleaseWhatThePlanReplaces();
     } else {
       missed_ = true;  // Again, with the next run.
     }
@@ -292,6 +294,13 @@ void RunMemory::LayOut() {
   }
   nodes_with_devices_ = std::move(kept);
   devices_changed_ = true;
+}
+
+void RunMemory::ReleaseWhatThePlanReplaces() {
+  for (const Region& region : regions_) {
+    if (region.allocator != HostAllocator()) continue;
+    for (const Arena::Piece& piece : region.places) ReleaseKeptHostBlock(piece.bytes);
+  }
 }
 
 bool RunMemory::CloseRegions(bool ok) {

@@ -81,6 +81,8 @@ class RunMemory {
   void Learn(const Observer& observer);
   // Lays all pieces out anew.
   void LayOut();
+  // The blocks that served the pieces so far.
+  void ReleaseWhatThePlanReplaces();
   // Closes the blocks and notes escapes and clashes. Returns true when something was learned.
   bool CloseRegions(bool ok);
   std::unique_ptr<NodeDevice> NewNodeDevice(size_t node);

@@ -1,9 +1,11 @@
 // Server: one task of a cluster, serving clients' sessions on a port.
 //
 //   TANDEM_ASSIGN_OR_RETURN(auto config, ParseClusterConfig(R"({"worker": ["localhost:0"]})"));
-//   TANDEM_ASSIGN_OR_RETURN(auto server, Server::Create({.config = config, .task = {"worker",
-//   0}})); TANDEM_RETURN_IF_ERROR(server->Start()); … server->target() …                    //
-//   "grpc://localhost:41234" server->Stop(absl::Seconds(5));
+//   TANDEM_ASSIGN_OR_RETURN(auto server,
+//                           Server::Create({.config = config, .task = {"worker", 0}}));
+//   TANDEM_RETURN_IF_ERROR(server->Start());
+//   … server->target() …  // "grpc://localhost:41234"
+//   server->Stop(absl::Seconds(5));
 //
 // One port answers TensorFlow's MasterService and gRPC health checking. Clusters of more than one
 // task are Unimplemented so far.
