@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "runtime/device/out_of_memory.h"
 #include "runtime/executor/flat_run.h"
 #include "runtime/executor/frame_run.h"
 #include "runtime/threads/inner_loop.h"
@@ -131,6 +132,28 @@ std::string StepRun::Describe(const Invocation& invocation) const {
   return absl::StrCat(plan_.names[i], " (", plan_.ops[i], ")");
 }
 
+// The callback of an asynchronous kernel. One that is destroyed without having been called reports
+// an error, so that its step does not wait for ever.
+class StepRun::CallOnce {
+ public:
+  explicit CallOnce(Invocation& invocation) : invocation_(&invocation) {}
+  CallOnce(CallOnce&& other) noexcept : invocation_(std::exchange(other.invocation_, nullptr)) {}
+  CallOnce& operator=(CallOnce&&) = delete;
+  ~CallOnce() {
+    if (invocation_ == nullptr) return;
+    (*this)(errors::ResourceExhausted(
+        "the kernel ended without a result; the system grants no memory for what it needs"));
+  }
+
+  void operator()(absl::Status status) {
+    Invocation* const invocation = std::exchange(invocation_, nullptr);
+    invocation->run->OnDone(*invocation, std::move(status));
+  }
+
+ private:
+  Invocation* invocation_;
+};
+
 bool StepRun::Invoke(Invocation& invocation, absl::Status* status) {
   const PlanNode& node = plan_.nodes[static_cast<size_t>(invocation.task.node)];
   invocation.started =
@@ -139,14 +162,17 @@ bool StepRun::Invoke(Invocation& invocation, absl::Status* status) {
   switch (node.kind) {
     case PlanNode::Kind::kSync: {
       const ScopedInnerParallelism threads(plan_.inner_parallelism);
-      *status = node.kernel->Compute(invocation.context);
+      *status = CatchOutOfMemory([&] { return node.kernel->Compute(invocation.context); });
       if (invocation.started != 0) Measure(invocation);
       return true;
     }
     case PlanNode::Kind::kAsync: {
       const ScopedInnerParallelism threads(plan_.inner_parallelism);
-      node.async->Start(invocation.context, [&invocation](absl::Status result) {
-        invocation.run->OnDone(invocation, std::move(result));
+      // When Start throws, what it threw away on its way out includes the callback, which reports
+      // the error then.
+      (void)CatchOutOfMemory([&] {
+        node.async->Start(invocation.context, CallOnce(invocation));
+        return absl::OkStatus();
       });
       return false;
     }

@@ -73,6 +73,7 @@ class StepRun {
     int64_t started = 0;             // For traces and costs, in nanoseconds; 0: not measured.
     std::atomic<bool> waits{false};  // An asynchronous kernel that has not ended.
   };
+  class CallOnce;
   // Runs the node's kernel or copy. Asynchronous kinds call OnDone(invocation, status).
   // Returns true when the node ended at once, with its status.
   bool Invoke(Invocation& invocation, absl::Status* status);

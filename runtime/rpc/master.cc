@@ -10,6 +10,7 @@
 #include "core/graph/import.h"
 #include "core/tensor/tensor_proto.h"
 #include "proto/config.pb.h"
+#include "runtime/device/out_of_memory.h"
 #include "runtime/rpc/step_stats.h"
 #include "runtime/session/session.h"
 
@@ -91,7 +92,8 @@ class Master::ServerSession {
            const tensorflow::RunOptions& run_options, CancellationManager* cancellation,
            std::shared_ptr<ServerSession> self, Session::Callable::Done done,
            tensorflow::RunMetadata* metadata) {
-    absl::StatusOr<std::unique_ptr<Session::Callable>> callable = session_->MakeCallable(signature);
+    absl::StatusOr<std::unique_ptr<Session::Callable>> callable =
+        CatchOutOfMemory([&] { return session_->MakeCallable(signature); });
     if (!callable.ok()) {
       done(callable.status());
       return;
@@ -331,7 +333,7 @@ void Master::RunStep(const tensorflow::RunStepRequest& request,
     signature.targets.assign(request.target().begin(), request.target().end());
     return absl::OkStatus();
   };
-  const absl::Status status = prepare();
+  const absl::Status status = CatchOutOfMemory(prepare);
   if (!status.ok()) {
     finish(status);
     return;
@@ -347,7 +349,9 @@ void Master::RunStep(const tensorflow::RunStepRequest& request,
         for (size_t i = 0; i < names.size() && status.ok(); ++i) {
           tensorflow::NamedTensorProto* const named = response->add_tensor();
           named->set_name(names[i]);
-          status = TensorToProto((*results)[i], named->mutable_tensor(), TensorProtoForm::kContent);
+          status = CatchOutOfMemory([&] {
+            return TensorToProto((*results)[i], named->mutable_tensor(), TensorProtoForm::kContent);
+          });
           if (!status.ok()) {
             status = WithContext(status, absl::StrCat("fetch '", names[i], "'"));
             response->clear_tensor();
@@ -396,7 +400,7 @@ void Master::RunCallable(const tensorflow::RunCallableRequest& request,
     }
     return absl::OkStatus();
   };
-  const absl::Status status = prepare();
+  const absl::Status status = CatchOutOfMemory(prepare);
   if (!status.ok()) {
     done(status);
     return;
@@ -409,7 +413,9 @@ void Master::RunCallable(const tensorflow::RunCallableRequest& request,
         absl::Status status = results.status();
         if (status.ok()) {
           for (const Tensor& value : *results) {
-            status = TensorToProto(value, response->add_fetch(), TensorProtoForm::kContent);
+            status = CatchOutOfMemory([&] {
+              return TensorToProto(value, response->add_fetch(), TensorProtoForm::kContent);
+            });
             if (!status.ok()) break;
           }
         }

@@ -8,6 +8,7 @@
 #include "grpcpp/alarm.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/master_service.grpc.pb.h"
+#include "runtime/device/out_of_memory.h"
 
 namespace tandem {
 namespace {
@@ -59,12 +60,14 @@ class MasterServiceImpl final : public tensorflow::MasterService::CallbackServic
   grpc::ServerUnaryReactor* CreateSession(grpc::CallbackServerContext* context,
                                           const tensorflow::CreateSessionRequest* request,
                                           tensorflow::CreateSessionResponse* response) override {
-    return Ended(context, master_.CreateSession(*request, response));
+    return Ended(context,
+                 CatchOutOfMemory([&] { return master_.CreateSession(*request, response); }));
   }
   grpc::ServerUnaryReactor* ExtendSession(grpc::CallbackServerContext* context,
                                           const tensorflow::ExtendSessionRequest* request,
                                           tensorflow::ExtendSessionResponse* response) override {
-    return Ended(context, master_.ExtendSession(*request, response));
+    return Ended(context,
+                 CatchOutOfMemory([&] { return master_.ExtendSession(*request, response); }));
   }
   grpc::ServerUnaryReactor* PartialRunSetup(grpc::CallbackServerContext* context,
                                             const tensorflow::PartialRunSetupRequest*,
@@ -89,7 +92,8 @@ class MasterServiceImpl final : public tensorflow::MasterService::CallbackServic
   grpc::ServerUnaryReactor* MakeCallable(grpc::CallbackServerContext* context,
                                          const tensorflow::MakeCallableRequest* request,
                                          tensorflow::MakeCallableResponse* response) override {
-    return Ended(context, master_.MakeCallable(*request, response));
+    return Ended(context,
+                 CatchOutOfMemory([&] { return master_.MakeCallable(*request, response); }));
   }
   grpc::ServerUnaryReactor* ReleaseCallable(grpc::CallbackServerContext* context,
                                             const tensorflow::ReleaseCallableRequest* request,

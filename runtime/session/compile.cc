@@ -5,6 +5,7 @@
 #include "core/base/status.h"
 #include "core/passes/insert_copies.h"
 #include "core/passes/symbolic_gradient.h"
+#include "runtime/device/out_of_memory.h"
 #include "runtime/session/kernel_evaluator.h"
 
 namespace tandem {
@@ -38,7 +39,9 @@ absl::StatusOr<Kernel*> SharedKernelCache::Get(const Node& node, const SessionDe
   return kernel.get();
 }
 
-absl::StatusOr<std::unique_ptr<Plan>> CompileGraph(Graph graph, const CompileOptions& options) {
+namespace {
+
+absl::StatusOr<std::unique_ptr<Plan>> CompileInMemory(Graph graph, const CompileOptions& options) {
   for (const Node* node : graph.nodes()) {
     for (int i = 0; i < node->num_inputs(); ++i) {
       if (!node->input(i).valid()) {
@@ -70,6 +73,12 @@ absl::StatusOr<std::unique_ptr<Plan>> CompileGraph(Graph graph, const CompileOpt
     };
   }
   return CompilePlan(shared, plan);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Plan>> CompileGraph(Graph graph, const CompileOptions& options) {
+  return CatchOutOfMemory([&] { return CompileInMemory(std::move(graph), options); });
 }
 
 }  // namespace tandem

@@ -7,6 +7,7 @@
 #include "core/base/status.h"
 #include "core/kernel/kernel.h"
 #include "core/op/registry.h"
+#include "runtime/device/out_of_memory.h"
 #include "runtime/threads/inner_loop.h"
 #include "runtime/threads/run_tokens.h"
 
@@ -71,8 +72,9 @@ absl::StatusOr<std::vector<Tensor>> KernelEvaluator::Evaluate(const Request& req
   step.step_resources = &step_resources;
   KernelContext context({request.node_name, &device, &step, pointers, outputs.get(),
                          request.output_types, /*host_outputs=*/0, /*frame_iteration=*/0});
+  const ScopedRunToken token;
   const ScopedInnerParallelism threads(threads_);
-  TANDEM_RETURN_IF_ERROR(kernel->Compute(context));
+  TANDEM_RETURN_IF_ERROR(CatchOutOfMemory([&] { return kernel->Compute(context); }));
 
   std::vector<Tensor> results;
   for (size_t i = 0; i < request.output_types.size(); ++i) {

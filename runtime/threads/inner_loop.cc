@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <exception>
 
 #include "absl/container/inlined_vector.h"
 #include "runtime/threads/helpers.h"
@@ -34,6 +35,7 @@ class Loop final : public Errand {
     HelperPool& pool = HelperPool::Process();
     RunTokens& tokens = RunTokens::Process();
     absl::InlinedVector<Helper*, 16> called;
+    called.reserve(static_cast<size_t>(helpers));  // Nothing may throw while helpers are called.
     while (helpers-- > 0 && tokens.TryAcquire()) {
       done_.Expect();
       Helper* const helper = pool.Call(this, HelperPool::Token::kBrought);
@@ -51,6 +53,7 @@ class Loop final : public Errand {
       tokens.Release();
     }
     done_.Wait();
+    if (thrown_) std::rethrow_exception(thrown_);
   }
 
   void Help() override { TakePieces(); }
@@ -70,7 +73,15 @@ class Loop final : public Errand {
       // Ends above total_ by at most one piece a thread.
       const int64_t begin = next_.fetch_add(piece_, std::memory_order_relaxed);
       if (begin >= total_) return;
-      body_(begin, std::min(total_ - begin, piece_) + begin);
+      try {
+        body_(begin, std::min(total_ - begin, piece_) + begin);
+      } catch (...) {
+        // The caller's own kernel is told, once nobody works for it any more. Other pieces end
+        // soon.
+        if (!has_thrown_.exchange(true)) thrown_ = std::current_exception();
+        next_.store(total_, std::memory_order_relaxed);
+        return;
+      }
     }
   }
 
@@ -78,6 +89,8 @@ class Loop final : public Errand {
   const int64_t piece_;
   const ParallelRunner::Body body_;
   std::atomic<int64_t> next_{0};
+  std::atomic<bool> has_thrown_{false};
+  std::exception_ptr thrown_;  // Written by the first whose body throws; read after all are done.
   HelpersDone done_;
 };
 

@@ -4,6 +4,8 @@
 // replicas on C cores never compute on more than C threads, and when all cores are busy a loop
 // costs what it costs inline. Pieces are handed out by an atomic counter, so a helper that comes
 // late, or a core that is slow, takes fewer; one that comes too late is not waited for.
+//
+// What a body throws (std::bad_alloc), on whichever thread, reaches the caller of For.
 #ifndef TANDEM_RUNTIME_THREADS_INNER_LOOP_H_
 #define TANDEM_RUNTIME_THREADS_INNER_LOOP_H_
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -115,6 +116,37 @@ TEST_F(InnerLoopTest, ALoopInsideALoopRunsInline) {
     }
   });
   EXPECT_EQ(sum, 80);
+}
+
+TEST_F(InnerLoopTest, WhatABodyThrowsOnAnyThreadReachesTheCaller) {
+  SetTokens(4);
+  for (int64_t unlucky = 0; unlucky < 64; ++unlucky) {
+    EXPECT_THROW(runner_.For(64, kLong,
+                             [&](int64_t begin, int64_t end) {
+                               for (int64_t i = begin; i < end; ++i) {
+                                 if (i == unlucky) throw std::bad_alloc();
+                               }
+                             }),
+                 std::bad_alloc);
+  }
+  // On the thread of a helper for sure: the caller's piece ends after the helper's.
+  const std::thread::id caller = std::this_thread::get_id();
+  SetTokens(2);
+  Event thrown;
+  EXPECT_THROW(runner_.For(2, kLong,
+                           [&](int64_t, int64_t) {
+                             if (std::this_thread::get_id() == caller) {
+                               thrown.Wait();
+                               return;
+                             }
+                             thrown.Set();
+                             throw std::bad_alloc();
+                           }),
+               std::bad_alloc);
+  std::atomic<int> units{0};
+  runner_.For(64, kLong,
+              [&](int64_t begin, int64_t end) { units += static_cast<int>(end - begin); });
+  EXPECT_EQ(units, 64);
 }
 
 TEST_F(InnerLoopTest, AnElementwiseBodyGivesTheSameBitsOnAnyNumberOfThreads) {

@@ -7,6 +7,7 @@
 
 #include "core/base/status.h"
 #include "core/op/registry.h"
+#include "runtime/device/out_of_memory.h"
 #include "tools/cli/command.h"
 
 namespace tandem::cli {
@@ -45,7 +46,7 @@ int Main(int argc, char** argv) {
         return 0;
       }
     }
-    absl::Status status = command->run(rest);
+    absl::Status status = CatchOutOfMemory([&] { return command->run(rest); });
     if (status.ok() && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
       status = errors::ResourceExhausted("the output could not be written: ", std::strerror(errno));
     }

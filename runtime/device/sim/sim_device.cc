@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "runtime/device/out_of_memory.h"
 #include "runtime/device/sim/sim_memory.h"
 #include "runtime/threads/inner_loop.h"
 #include "runtime/threads/thread_pool.h"
@@ -113,7 +114,7 @@ class SimDevice final : public Device {
       const ScopedInnerParallelism one_thread(1);
       params.inputs = inputs_.Fill(params.inputs);
       KernelContext inside(params);
-      status = kernel.Compute(inside);
+      status = CatchOutOfMemory([&] { return kernel.Compute(inside); });
       // Before anybody learns of the outputs: one of them may be an input's buffer.
       inputs_.Clear();
       for (int i = 0; i < inside.num_outputs() && status.ok(); ++i) {
