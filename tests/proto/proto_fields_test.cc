@@ -12,6 +12,8 @@
 #include "gtest/gtest.h"
 #include "proto/device_attributes.pb.h"
 #include "proto/error_codes.pb.h"
+#include "proto/event.pb.h"
+#include "proto/example.pb.h"
 #include "proto/named_tensor.pb.h"
 #include "proto/saver.pb.h"
 #include "proto/server.pb.h"
@@ -82,6 +84,8 @@ Lines OurLines() {
   Describe(*tensorflow::DeviceAttributes::descriptor()->file(), lines);
   Describe(*tensorflow::NamedTensorProto::descriptor()->file(), lines);
   Describe(*tensorflow::SaverDef::descriptor()->file(), lines);
+  Describe(*tensorflow::Event::descriptor()->file(), lines);
+  Describe(*tensorflow::SequenceExample::descriptor()->file(), lines);
   Describe(*tensorflow::error::Code_descriptor()->file(), lines);
   return lines;
 }
