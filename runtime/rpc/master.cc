@@ -379,6 +379,13 @@ absl::Status Master::ReleaseCallable(const tensorflow::ReleaseCallableRequest& r
   return absl::OkStatus();
 }
 
+int64_t Master::CallableTimeout(const tensorflow::RunCallableRequest& request) const {
+  const auto session = Find(request.session_handle());
+  if (!session.ok()) return 0;
+  const auto callable = (*session)->FindCallable(request.handle());
+  return callable.ok() ? callable->run_options.timeout_in_ms() : 0;
+}
+
 void Master::RunCallable(const tensorflow::RunCallableRequest& request,
                          tensorflow::RunCallableResponse* response,
                          CancellationManager* cancellation, Done done) {

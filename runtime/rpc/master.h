@@ -60,6 +60,9 @@ class Master {
   void RunCallable(const tensorflow::RunCallableRequest& request,
                    tensorflow::RunCallableResponse* response, CancellationManager* cancellation,
                    Done done);
+  // The timeout with which the callable that is to be run was made, in milliseconds. 0: none, or
+  // there is no such callable.
+  int64_t CallableTimeout(const tensorflow::RunCallableRequest& request) const;
 
   // Refuses new sessions and steps with `reason`. Steps that run go on.
   void Drain(const absl::Status& reason);

@@ -114,6 +114,7 @@ class MasterServiceImpl final : public tensorflow::MasterService::CallbackServic
                                         const tensorflow::RunCallableRequest* request,
                                         tensorflow::RunCallableResponse* response) override {
     auto* const call = new StepCall;
+    call->CancelAfter(master_.CallableTimeout(*request));
     master_.RunCallable(*request, response, call->cancellation(),
                         [call](absl::Status status) { call->End(status); });
     return call;

@@ -217,6 +217,22 @@ TEST_F(ServerTest, ATimeoutEndsAStepThatWaits) {
       << response.status_error_message();
 }
 
+TEST_F(ServerTest, ATimeoutOfACallableEndsItsSteps) {
+  tensorflow::MakeCallableRequest make;
+  make.set_session_handle(CreateSession(Waiting()));
+  make.mutable_options()->add_fetch("taken:0");
+  make.mutable_options()->mutable_run_options()->set_timeout_in_ms(50);
+  tensorflow::MakeCallableResponse made;
+  ASSERT_TRUE(stub_->MakeCallable(Context().get(), make, &made).ok());
+  tensorflow::RunCallableRequest run;
+  run.set_session_handle(make.session_handle());
+  run.set_handle(made.handle());
+  tensorflow::RunCallableResponse ran;
+  const grpc::Status status = stub_->RunCallable(Context().get(), run, &ran);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_TRUE(absl::StrContains(status.error_message(), "50 ms")) << status.error_message();
+}
+
 TEST_F(ServerTest, CancellingTheCallEndsTheStep) {
   const std::string session = CreateSession(Waiting());
   auto request = Step(session);
