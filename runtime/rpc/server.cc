@@ -10,15 +10,12 @@
 #include "core/base/status.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "runtime/rpc/listen_address.h"
 #include "runtime/rpc/master.h"
 #include "runtime/rpc/master_service.h"
 
 namespace tandem {
 namespace {
-
-bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
-}
 
 std::string WithPort(const std::string& host, int port) {
   return absl::StrContains(host, ':') ? absl::StrCat("[", host, "]:", port)
@@ -110,13 +107,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options) {
                                  " tasks; servers of more than one are not supported yet");
   }
   TANDEM_ASSIGN_OR_RETURN(const HostPort own, ParseHostPort(*address));
-  const bool is_local = IsLoopback(own.host);
-  std::string listen = options.bind;
-  if (listen.empty())
-    listen = is_local ? (own.host == "localhost" ? "127.0.0.1" : own.host) : "0.0.0.0";
-  if (!IsLoopback(listen) && !options.insecure) {
+  const std::string& place = options.bind.empty() ? own.host : options.bind;
+  if (!IsLoopback(place) && !options.insecure) {
     return errors::FailedPrecondition(
-        "the server would listen on ", listen,
+        "the server would listen on ", place,
         ", where others can reach it, without authentication; bind it to 127.0.0.1, or say that it "
         "may (--insecure)");
   }
@@ -130,7 +124,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options) {
                             ParseDeviceCounts(options.devices));
     TANDEM_ASSIGN_OR_RETURN(devices, DeviceSet::Create(counts, prefix));
   }
-  return std::make_unique<GrpcServer>(listen, own.host, options.port.value_or(own.port),
+  return std::make_unique<GrpcServer>(options.bind.empty() ? ListenHost(own.host) : options.bind,
+                                      own.host, options.port.value_or(own.port),
                                       std::move(devices));
 }
 

@@ -29,8 +29,8 @@ struct ServerOptions {
   TaskId task;
   // Instead of the port of the task's own address. 0: one that is free.
   absl::optional<int> port;
-  // Where to listen. Empty: on the loopback interface if the task's own address is on it, else on
-  // all interfaces.
+  // Where to listen. Empty: on the host of the task's own address if that is one of this machine's,
+  // else on all interfaces.
   std::string bind;
   // "CPU:2"; empty: as TANDEM_DEVICES says, else one CPU.
   std::string devices;

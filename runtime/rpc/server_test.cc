@@ -365,6 +365,37 @@ TEST(Server, APortThatIsTakenIsAnError) {
   EXPECT_EQ((*second)->Start().code(), absl::StatusCode::kUnavailable);
 }
 
+// True when a server answers on `host`.
+bool Answers(const std::string& host, int port) {
+  auto stub = MasterService::NewStub(
+      grpc::CreateChannel(absl::StrCat(host, ":", port), grpc::InsecureChannelCredentials()));
+  tensorflow::ListDevicesResponse response;
+  return stub->ListDevices(Context().get(), tensorflow::ListDevicesRequest(), &response).ok();
+}
+
+TEST(Server, ListensOnItsOwnAddressAndOnAllInterfacesWhenItHasNone) {
+  struct Case {
+    std::string host;
+    bool answers_elsewhere;
+  };
+  for (const Case& c : {Case{"127.0.0.5", false}, Case{"192.0.2.1", true}}) {
+    SCOPED_TRACE(c.host);
+    ServerOptions options;
+    options.config = *ParseClusterConfig(absl::StrCat(R"({"worker": [")", c.host, R"(:0"]})"));
+    options.task = {"worker", 0};
+    options.insecure = true;
+    auto server = Server::Create(options);
+    ASSERT_TRUE(server.ok()) << server.status();
+    ASSERT_TRUE((*server)->Start().ok());
+    const std::string prefix = absl::StrCat("grpc://", c.host, ":");
+    ASSERT_TRUE(absl::StartsWith((*server)->target(), prefix)) << (*server)->target();
+    int port = 0;
+    ASSERT_TRUE(absl::SimpleAtoi((*server)->target().substr(prefix.size()), &port));
+    EXPECT_TRUE(Answers("127.0.0.5", port));
+    EXPECT_EQ(Answers("127.0.0.1", port), c.answers_elsewhere);
+  }
+}
+
 TEST(Server, RefusesWhatItCannotBe) {
   ServerOptions options;
   options.config = *ParseClusterConfig(R"({"worker": ["localhost:0", "localhost:0"]})");
@@ -374,6 +405,8 @@ TEST(Server, RefusesWhatItCannotBe) {
   EXPECT_EQ(Server::Create(options).status().code(), absl::StatusCode::kUnimplemented);
   options.config = *ParseClusterConfig(R"({"worker": ["10.1.2.3:0"]})");
   options.task = {"worker", 0};
+  EXPECT_EQ(Server::Create(options).status().code(), absl::StatusCode::kFailedPrecondition);
+  options.config = *ParseClusterConfig(R"({"worker": ["127.example.org:0"]})");
   EXPECT_EQ(Server::Create(options).status().code(), absl::StatusCode::kFailedPrecondition);
   options.config = *ParseClusterConfig(R"({"worker": ["localhost:0"]})");
   options.devices = "TPU:1";
