@@ -57,7 +57,8 @@ absl::StatusOr<TensorSlice> TensorSlice::Parse(absl::string_view text) {
   for (const absl::string_view part : absl::StrSplit(text, ':')) {
     Extent extent;
     if (part != "-") {
-      const std::pair<absl::string_view, absl::string_view> numbers = absl::StrSplit(part, absl::MaxSplits(',', 1));
+      const std::pair<absl::string_view, absl::string_view> numbers =
+          absl::StrSplit(part, absl::MaxSplits(',', 1));
       if (!absl::SimpleAtoi(numbers.first, &extent.start) ||
           !absl::SimpleAtoi(numbers.second, &extent.length) || extent.length < 0 ||
           !IsExtent(extent)) {
@@ -75,7 +76,7 @@ absl::StatusOr<TensorSlice> TensorSlice::FromProto(const tensorflow::TensorSlice
   for (const auto& extent_proto : proto.extent()) {
     Extent extent;
     extent.start = extent_proto.start();
-    if (extent_proto.has_length_case() != extent_proto.HAS_LENGTH_NOT_SET) {
+    if (extent_proto.has_length_hack_case() != extent_proto.HAS_LENGTH_HACK_NOT_SET) {
       extent.length = extent_proto.length();
     }
     if (!IsExtent(extent) || slice.rank() == kMaxRank) {

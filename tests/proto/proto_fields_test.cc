@@ -10,6 +10,7 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/descriptor.pb.h"
 #include "gtest/gtest.h"
+#include "proto/checkpoint_state.pb.h"
 #include "proto/device_attributes.pb.h"
 #include "proto/error_codes.pb.h"
 #include "proto/event.pb.h"
@@ -17,6 +18,8 @@
 #include "proto/named_tensor.pb.h"
 #include "proto/saver.pb.h"
 #include "proto/server.pb.h"
+#include "proto/tensor_bundle.pb.h"
+#include "proto/trackable_object_graph.pb.h"
 
 namespace tandem {
 namespace {
@@ -86,6 +89,9 @@ Lines OurLines() {
   Describe(*tensorflow::SaverDef::descriptor()->file(), lines);
   Describe(*tensorflow::Event::descriptor()->file(), lines);
   Describe(*tensorflow::SequenceExample::descriptor()->file(), lines);
+  Describe(*tensorflow::BundleEntryProto::descriptor()->file(), lines);
+  Describe(*tensorflow::CheckpointState::descriptor()->file(), lines);
+  Describe(*tensorflow::TrackableObjectGraph::descriptor()->file(), lines);
   Describe(*tensorflow::error::Code_descriptor()->file(), lines);
   return lines;
 }
