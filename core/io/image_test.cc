@@ -145,6 +145,9 @@ TEST(Image, DamageIsFoundByTheFormatsOwnChecks) {
   ExpectError(DecodeJpeg(png), HasSubstr("not a JPEG"));
   ExpectError(DecodePng(""), HasSubstr("truncated"));
   ExpectError(DecodeJpeg(""), HasSubstr("JPEG"));
+  // What follows an image is nobody's business.
+  EXPECT_TRUE(DecodePng(*EncodePng(Noise(kUint8, {2, 2, 3})) + "more").ok());
+  EXPECT_TRUE(DecodeJpeg(*EncodeJpeg(Noise(kUint8, {2, 2, 3})) + "more").ok());
 }
 
 TEST(Image, OtherKindsOfFilesAreNamed) {

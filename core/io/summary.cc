@@ -14,17 +14,45 @@ namespace {
 
 using Value = tensorflow::Summary::Value;
 
+// The bytes of the character in UTF-8 that `text` begins with; 0 when it begins with none.
+size_t CharacterBytes(absl::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const uint8_t first = byte(0);
+  if (first < 0x80) return 1;
+  const size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
+  for (size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  // Longer than need be, halves of a UTF-16 pair, beyond Unicode.
+  const uint8_t second = byte(1);
+  const bool bad = (first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) ||
+                   (first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90);
+  return bad ? 0 : size;
+}
+
+// `text` with U+FFFD for every byte that is not UTF-8: readers give up a whole file for one.
+std::string Utf8(absl::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const size_t size = CharacterBytes(text);
+    absl::StrAppend(&result, size > 0 ? text.substr(0, size) : "\xef\xbf\xbd");
+    text.remove_prefix(std::max<size_t>(size, 1));
+  }
+  return result;
+}
+
 // A value without its tensor. Every version of a plugin's data is 0, but TensorFlow leaves no
 // content empty that has other fields.
 template <typename PluginData>
 Value NewValue(absl::string_view tag, const char* plugin, const PluginData& data,
                tensorflow::DataClass data_class, absl::string_view description) {
   Value value;
-  value.set_tag(std::string(tag));
+  value.set_tag(Utf8(tag));
   tensorflow::SummaryMetadata& metadata = *value.mutable_metadata();
   metadata.mutable_plugin_data()->set_plugin_name(plugin);
   metadata.mutable_plugin_data()->set_content(data.SerializeAsString());
-  metadata.set_summary_description(std::string(description));
+  metadata.set_summary_description(Utf8(description));
   metadata.set_data_class(data_class);
   return value;
 }
@@ -64,7 +92,7 @@ google::protobuf::Value ValueOf(const HyperparameterValue& value) {
     result.set_number_value(*number);
   }
   if (const std::string* const text = absl::get_if<std::string>(&value.value())) {
-    result.set_string_value(*text);
+    result.set_string_value(Utf8(*text));
   }
   return result;
 }
@@ -146,7 +174,7 @@ absl::StatusOr<Value> ImageSummary(absl::string_view tag, const Tensor& images, 
 
 absl::StatusOr<Value> TextSummary(absl::string_view tag, absl::string_view text,
                                   absl::string_view description) {
-  return TextSummary(tag, Tensor::Scalar<std::string>(std::string(text)), description);
+  return TextSummary(tag, Tensor::Scalar<std::string>(Utf8(text)), description);
 }
 
 absl::StatusOr<Value> TextSummary(absl::string_view tag, const Tensor& text,
@@ -165,8 +193,8 @@ absl::StatusOr<Value> TextSummary(absl::string_view tag, const Tensor& text,
 Value RunStartSummary(const Hyperparameters& values, absl::Time start, absl::string_view group) {
   tensorboard::hparams::HParamsPluginData data;
   tensorboard::hparams::SessionStartInfo& info = *data.mutable_session_start_info();
-  for (const auto& [name, value] : values) (*info.mutable_hparams())[name] = ValueOf(value);
-  info.set_group_name(std::string(group));
+  for (const auto& [name, value] : values) (*info.mutable_hparams())[Utf8(name)] = ValueOf(value);
+  info.set_group_name(Utf8(group));
   info.set_start_time_secs(Seconds(start));
   return HyperparameterSummary("_hparams_/session_start_info", data);
 }
@@ -189,8 +217,8 @@ Value ExperimentSummary(const std::vector<ExperimentHyperparameter>& hyperparame
   experiment.set_time_created_secs(Seconds(created));
   for (const ExperimentHyperparameter& hyperparameter : hyperparameters) {
     hparams::HParamInfo& info = *experiment.add_hparam_infos();
-    info.set_name(hyperparameter.name);
-    info.set_description(hyperparameter.description);
+    info.set_name(Utf8(hyperparameter.name));
+    info.set_description(Utf8(hyperparameter.description));
     for (const HyperparameterValue& value : hyperparameter.domain) {
       info.set_type(kTypes[value.value().index()]);
       *info.mutable_domain_discrete()->add_values() = ValueOf(value);
@@ -198,9 +226,9 @@ Value ExperimentSummary(const std::vector<ExperimentHyperparameter>& hyperparame
   }
   for (const ExperimentMetric& metric : metrics) {
     hparams::MetricInfo& info = *experiment.add_metric_infos();
-    info.mutable_name()->set_tag(metric.tag);
-    info.mutable_name()->set_group(metric.subfolder);
-    info.set_display_name(metric.display_name);
+    info.mutable_name()->set_tag(Utf8(metric.tag));
+    info.mutable_name()->set_group(Utf8(metric.subfolder));
+    info.set_display_name(Utf8(metric.display_name));
   }
   return HyperparameterSummary("_hparams_/experiment", data);
 }

@@ -5,6 +5,9 @@
 // Values with one tag in one folder are one series; slashes in a tag make groups. A description is
 // Markdown; only that of a tag's first value counts.
 //
+// Tags, descriptions and names are UTF-8; other bytes become U+FFFD, since a reader would give up
+// the file for one.
+//
 // Errors: InvalidArgument for an empty tag and for what the plugin cannot show.
 //
 // Threads: all functions may be called from any thread.

@@ -14,6 +14,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Matcher;
+using ::testing::Not;
 using Value = tensorflow::Summary::Value;
 
 void ExpectPlugin(const absl::StatusOr<Value>& value, const char* tag, const char* plugin,
@@ -130,6 +131,22 @@ TEST(Summary, HyperparametersAreInTheMetadata) {
   EXPECT_EQ(data.experiment().hparam_infos(1).type(), tensorboard::hparams::DATA_TYPE_STRING);
   EXPECT_FALSE(data.experiment().hparam_infos(2).has_domain_discrete());
   EXPECT_EQ(data.experiment().metric_infos(0).name().group(), "validation");
+}
+
+TEST(Summary, BytesThatAreNotUtf8AreReplaced) {
+  const auto tag = [](const std::string& tag) { return ScalarSummary(tag, 1)->tag(); };
+  for (const char* good :
+       {"a", "\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_EQ(tag(good), good);
+  }
+  EXPECT_EQ(tag("a\xff z"), "a\xef\xbf\xbd z");
+  for (const char* bad :
+       {"\x80", "\xc3", "\xe2\x82", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
+        "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xc3z"}) {
+    EXPECT_THAT(tag(bad), HasSubstr("\xef\xbf\xbd")) << bad;
+  }
+  const Value start = RunStartSummary({{"\xff", "\xff"}}, absl::UnixEpoch());
+  EXPECT_THAT(start.metadata().plugin_data().content(), Not(HasSubstr("\xff")));
 }
 
 TEST(Summary, WhatCannotBeShownIsRefused) {
