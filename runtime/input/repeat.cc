@@ -74,6 +74,8 @@ class RepeatPass final : public Pass {
       return errors::InvalidArgument(
           "Repeat: the data set before it is empty, and to be repeated without end");
     }
+    // Rounds may be empty for ever, and there may be 2^62 of them.
+    if (context_.cancellation->IsCancelled()) return context_.cancellation->status();
     any_in_round_ = false;
     return absl::OkStatus();
   }
@@ -91,7 +93,9 @@ class RepeatStage final : public OpenedStage {
   RepeatStage(OpenedStagePtr input, int64_t count) : input_(std::move(input)), count_(count) {}
 
   absl::StatusOr<std::unique_ptr<Pass>> Begin(const PassContext& context) const override {
-    return std::make_unique<RepeatPass>(*input_, count_, context);
+    // Nothing, however often, is nothing; without end it is an error, which the pass reports.
+    const int64_t count = input_->cardinality() == 0 && count_ > 0 ? 0 : count_;
+    return std::make_unique<RepeatPass>(*input_, count, context);
   }
 
   int64_t cardinality() const override {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <thread>
 
 #include "runtime/input/dataset.h"
 #include "runtime/input/functions.h"
@@ -43,6 +44,27 @@ TEST(RepeatTest, NothingIsNotRepeatedWithoutEnd) {
     const absl::Status status = FirstError(dataset);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr("is empty"));
+  }
+}
+
+TEST(RepeatTest, NothingManyTimesIsNothingAtOnce) {
+  EXPECT_THAT(Ints(Dataset::Range(0).Repeat(int64_t{1} << 62)), IsEmpty());
+}
+
+// Stages that work for ever without an element to give still end when they are told to.
+TEST(RepeatTest, AStageThatFindsNothingCanBeCancelled) {
+  constexpr int64_t kMany = int64_t{1} << 62;
+  // How many lines a file has is not known ahead.
+  const Dataset empty_rounds = Dataset::TextLines({WriteFile("empty.txt", "")}).Repeat(kMany);
+  const Dataset skipped = Dataset::Range(kMany).Skip(kMany - 1);
+  const Dataset skipped_rows =
+      Dataset::FromTensors({Tensor::Vector<int64_t>({1, 2, 3})}).Repeat().Skip(kMany).Batch(1);
+  for (const Dataset& dataset : {empty_rounds, skipped, skipped_rows}) {
+    const auto iterator = dataset.Open();
+    ASSERT_TRUE(iterator.ok()) << iterator.status();
+    std::thread canceller([&] { (*iterator)->Cancel(); });
+    EXPECT_EQ((*iterator)->Next().status().code(), absl::StatusCode::kCancelled);
+    canceller.join();
   }
 }
 

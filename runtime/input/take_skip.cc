@@ -13,7 +13,8 @@ constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
 
 class TakePass final : public Pass {
  public:
-  TakePass(std::unique_ptr<Pass> input, int64_t count) : input_(std::move(input)), left_(count) {}
+  TakePass(std::unique_ptr<Pass> input, int64_t count, const PassContext&)
+      : input_(std::move(input)), left_(count) {}
 
   absl::StatusOr<MaybeElement> Next() override {
     if (left_ == 0) return MaybeElement();
@@ -49,10 +50,12 @@ class TakePass final : public Pass {
 
 class SkipPass final : public Pass {
  public:
-  SkipPass(std::unique_ptr<Pass> input, int64_t count) : input_(std::move(input)), left_(count) {}
+  SkipPass(std::unique_ptr<Pass> input, int64_t count, const PassContext& context)
+      : input_(std::move(input)), left_(count), cancellation_(*context.cancellation) {}
 
   absl::StatusOr<MaybeElement> Next() override {
     while (left_ > 0) {
+      if (cancellation_.IsCancelled()) return cancellation_.status();
       absl::StatusOr<MaybeElement> skipped = input_->Next();
       if (!skipped.ok() || skipped->has_value()) --left_;
       if (!skipped.ok() || !skipped->has_value()) return skipped;
@@ -63,6 +66,7 @@ class SkipPass final : public Pass {
   absl::Status NextRows(int64_t count, std::vector<int64_t>* rows) override {
     std::vector<int64_t> skipped;
     while (left_ > 0) {
+      if (cancellation_.IsCancelled()) return cancellation_.status();
       skipped.clear();
       TANDEM_RETURN_IF_ERROR(input_->NextRows(std::min<int64_t>(left_, 4096), &skipped));
       left_ -= static_cast<int64_t>(skipped.size());
@@ -87,6 +91,7 @@ class SkipPass final : public Pass {
  private:
   const std::unique_ptr<Pass> input_;
   int64_t left_;
+  const CancellationManager& cancellation_;
 };
 
 template <typename PassType>
@@ -96,7 +101,7 @@ class CountStage final : public OpenedStage {
 
   absl::StatusOr<std::unique_ptr<Pass>> Begin(const PassContext& context) const override {
     TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Pass> input, input_->Begin(context));
-    return std::make_unique<PassType>(std::move(input), count_);
+    return std::make_unique<PassType>(std::move(input), count_, context);
   }
 
   int64_t cardinality() const override {
