@@ -1,5 +1,5 @@
-// _TandemAllReduce: adds values over the replicas of a strategy. Made by strategies and passes
-// only; never part of an exported graph.
+// _TandemAllReduce: adds values over the replicas of a strategy, or reduces them otherwise. Made by
+// strategies and passes only; never part of an exported graph.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -24,14 +24,22 @@ absl::Status AllReduceShape(ShapeContext& c) {
   return absl::OkStatus();
 }
 
+// The op's definition lets no other name through.
+Reduction ReductionOf(const std::string& name) {
+  if (name == "mean") return Reduction::kMean;
+  if (name == "min") return Reduction::kMin;
+  if (name == "max") return Reduction::kMax;
+  if (name == "product") return Reduction::kProduct;
+  return Reduction::kSum;
+}
+
 class AllReduceKernel final : public AsyncKernel {
  public:
   absl::Status Init(KernelInit& init) {
     request_.group = init.Attr<std::string>("group");
     request_.member = static_cast<int>(init.Attr<int64_t>("member"));
     request_.instance = init.Attr<int64_t>("instance");
-    request_.reduction =
-        init.Attr<std::string>("reduction") == "mean" ? Reduction::kMean : Reduction::kSum;
+    request_.reduction = ReductionOf(init.Attr<std::string>("reduction"));
     request_.node = std::string(init.node_name());
     return absl::OkStatus();
   }
@@ -70,6 +78,12 @@ class AllReduceKernel final : public AsyncKernel {
 // each forward operation has kInstances of its own, and gradients take the next that is free (one
 // may be asked for several, of two losses or of a gradient).
 absl::Status AllReduceGradient(GradientContext& g) {
+  const std::string reduction = g.Attr<std::string>("reduction");
+  if (reduction != "sum" && reduction != "mean") {
+    return errors::Unimplemented("a reduction over replicas by '", reduction,
+                                 "' has no gradient; sums and means have one. Put StopGradient "
+                                 "before it where none is wanted");
+  }
   AttrMap attrs = g.node().attrs();
   const int64_t first = g.Attr<int64_t>("instance") / kInstances * kInstances;
   int64_t next = first;
@@ -89,7 +103,7 @@ absl::Status AllReduceGradient(GradientContext& g) {
   std::vector<Output> gradients;
   for (int i = 0; i < g.num_outputs(); ++i) gradients.push_back(g.OutputGradient(i));
   const std::vector<Output> reduced =
-      g.CallAll("_TandemAllReduce", std::move(gradients), std::move(attrs));
+      g.CallMulti("_TandemAllReduce", std::move(gradients), std::move(attrs));
   if (!g.status().ok()) return absl::OkStatus();
   for (int i = 0; i < g.num_inputs(); ++i) {
     g.SetInputGradient(i, reduced[static_cast<size_t>(i)]);
@@ -102,7 +116,7 @@ TANDEM_OP("_TandemAllReduce")
     .Outputs("reduced:T")
     .Attrs(
         "T:list(type)>=1; group:string; member:int>=0; instance:int; "
-        "reduction:string{sum,mean}=\"sum\"")
+        "reduction:string{sum,mean,min,max,product}=\"sum\"")
     .Stateful()
     .Shape(AllReduceShape)
     .Gradient(AllReduceGradient)

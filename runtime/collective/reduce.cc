@@ -29,16 +29,17 @@ struct Product {
     return static_cast<T>(a * b);
   }
 };
+// What is not a number stays so, whichever member brings it.
 struct Min {
   template <typename T>
   T operator()(T a, T b) const {
-    return b < a ? b : a;
+    return b < a || b != b ? b : a;
   }
 };
 struct Max {
   template <typename T>
   T operator()(T a, T b) const {
-    return a < b ? b : a;
+    return a < b || b != b ? b : a;
   }
 };
 
