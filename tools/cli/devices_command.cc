@@ -17,6 +17,10 @@ constexpr char kHelp[] =
 
 absl::Status Run(const std::vector<std::string>& words) {
   TANDEM_ASSIGN_OR_RETURN(const Arguments arguments, Arguments::Parse(words, {"devices"}, {}));
+  if (!arguments.positional().empty()) {
+    return errors::InvalidArgument("takes no '", arguments.positional()[0],
+                                   "'; devices are named by --devices=CPU:2,SIM:1");
+  }
   std::shared_ptr<DeviceSet> devices;
   if (arguments.Has("devices")) {
     TANDEM_ASSIGN_OR_RETURN(const auto counts, ParseDeviceCounts(arguments.Last("devices")));

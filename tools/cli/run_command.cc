@@ -11,11 +11,11 @@
 #include "core/graph/import.h"
 #include "core/io/npy.h"
 #include "core/passes/optimize.h"
-#include "nlohmann/json.hpp"
 #include "proto/graph.pb.h"
 #include "runtime/session/session.h"
 #include "runtime/session/timeline.h"
 #include "tools/cli/command.h"
+#include "tools/cli/json_value.h"
 
 namespace tandem::cli {
 namespace {
@@ -37,85 +37,6 @@ constexpr char kHelp[] =
     "  tandem run add.pbtxt --feed x=2 --feed y=[1,2,3] --fetch sum\n"
     "  tandem run model.pb --feed images=@images.npy --fetch logits --trace=step.json\n";
 
-// Collects the shape and the leaves of nested JSON lists. InvalidArgument: lists of unequal
-// lengths.
-absl::Status Flatten(const nlohmann::json& value, size_t depth, std::vector<int64_t>& dims,
-                     std::vector<nlohmann::json>& leaves) {
-  if (!value.is_array()) {
-    if (depth != dims.size()) return errors::InvalidArgument("lists of unequal depth");
-    leaves.push_back(value);
-    return absl::OkStatus();
-  }
-  const int64_t size = static_cast<int64_t>(value.size());
-  if (depth == dims.size() && leaves.empty()) dims.push_back(size);
-  if (depth >= dims.size() || dims[depth] != size) {
-    return errors::InvalidArgument("lists of unequal lengths");
-  }
-  for (const nlohmann::json& element : value) {
-    TANDEM_RETURN_IF_ERROR(Flatten(element, depth + 1, dims, leaves));
-  }
-  return absl::OkStatus();
-}
-
-template <typename T>
-absl::StatusOr<Tensor> Numbers(const Shape& shape, const std::vector<nlohmann::json>& leaves) {
-  TANDEM_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Create(DataTypeOf<T>(), shape));
-  for (size_t i = 0; i < leaves.size(); ++i) {
-    if (!leaves[i].is_number() && !leaves[i].is_boolean()) {
-      return errors::InvalidArgument(leaves[i].dump(), " is no number");
-    }
-    const double value =
-        leaves[i].is_boolean() ? (leaves[i].get<bool>() ? 1.0 : 0.0) : leaves[i].get<double>();
-    if constexpr (std::is_same_v<T, int64_t>) {
-      tensor.MutableElements<T>()[i] =
-          leaves[i].is_number_integer() ? leaves[i].get<int64_t>() : static_cast<int64_t>(value);
-    } else {
-      tensor.MutableElements<T>()[i] = static_cast<T>(value);
-    }
-  }
-  return tensor;
-}
-
-absl::StatusOr<Tensor> FromJson(const std::string& text, DataType dtype) {
-  const nlohmann::json value = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  std::vector<int64_t> dims;
-  std::vector<nlohmann::json> leaves;
-  // A bare word is a string where one is wanted.
-  if (value.is_discarded() && dtype == kString) return Tensor::Scalar<std::string>(text);
-  if (value.is_discarded()) {
-    return errors::InvalidArgument("'", text, "' is not JSON");
-  }
-  TANDEM_RETURN_IF_ERROR(Flatten(value, 0, dims, leaves));
-  TANDEM_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
-  switch (dtype) {
-    case kFloat32:
-      return Numbers<float>(shape, leaves);
-    case kFloat64:
-      return Numbers<double>(shape, leaves);
-    case kInt32:
-      return Numbers<int32_t>(shape, leaves);
-    case kInt64:
-      return Numbers<int64_t>(shape, leaves);
-    case kUint8:
-      return Numbers<uint8_t>(shape, leaves);
-    case kBool:
-      return Numbers<bool>(shape, leaves);
-    case kString: {
-      TANDEM_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Create(kString, shape));
-      for (size_t i = 0; i < leaves.size(); ++i) {
-        if (!leaves[i].is_string()) {
-          return errors::InvalidArgument(leaves[i].dump(), " is no string");
-        }
-        tensor.MutableElements<std::string>()[i] = leaves[i].get<std::string>();
-      }
-      return tensor;
-    }
-    default:
-      return errors::Unimplemented("values of type ", DataTypeName(dtype),
-                                   " can be fed from .npy files only");
-  }
-}
-
 // Splits "name=value"; the name may hold a ':' but no '='.
 absl::StatusOr<std::pair<std::string, std::string>> NameAndValue(const std::string& flag,
                                                                  const std::string& text) {
@@ -133,7 +54,7 @@ absl::StatusOr<Tensor> FeedValue(const Graph& graph, const std::string& name,
   if (output.index < 0 || output.node->num_outputs() == 0) {
     return errors::InvalidArgument("'", name, "' has no value that could be fed");
   }
-  return FromJson(value, RemoveReference(output.dtype()));
+  return TensorFromJson(value, RemoveReference(output.dtype()));
 }
 
 absl::Status Run(const std::vector<std::string>& words) {
@@ -179,7 +100,8 @@ absl::Status Run(const std::vector<std::string>& words) {
   run_options.trace = arguments.Has("trace");
   if (arguments.Has("timeout")) {
     double seconds;
-    if (!absl::SimpleAtod(arguments.Last("timeout"), &seconds) || seconds <= 0) {
+    // Not a number compares false.
+    if (!absl::SimpleAtod(arguments.Last("timeout"), &seconds) || !(seconds > 0)) {
       return errors::InvalidArgument("--timeout=", arguments.Last("timeout"),
                                      ": it must be a number of seconds above 0");
     }

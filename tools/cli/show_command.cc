@@ -3,8 +3,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "core/graph/function_body.h"
 #include "core/graph/graph_file.h"
 #include "core/graph/import.h"
+#include "proto/function.pb.h"
 #include "proto/graph.pb.h"
 #include "tools/cli/command.h"
 
@@ -18,6 +20,20 @@ constexpr char kHelp[] =
     "  name = Op(inputs) -> types and shapes  @device\n\n"
     "Example:\n"
     "  tandem show model.pbtxt\n";
+
+// The number of functions that cannot be checked by themselves: their types are attributes.
+absl::StatusOr<size_t> CheckFunctions(const Graph& graph) {
+  size_t unchecked = 0;
+  for (const std::string& name : graph.functions().Names()) {
+    if (graph.functions().Find(name)->signature().attr_size() > 0) {
+      ++unchecked;
+      continue;
+    }
+    const auto body = InstantiateFunction(FunctionRef{name, {}}, graph.shared_functions());
+    if (!body.ok()) return WithContext(body.status(), absl::StrCat("function '", name, "'"));
+  }
+  return unchecked;
+}
 
 absl::Status Run(const std::vector<std::string>& words) {
   TANDEM_ASSIGN_OR_RETURN(const Arguments arguments, Arguments::Parse(words, {}, {}));
@@ -46,8 +62,13 @@ absl::Status Run(const std::vector<std::string>& words) {
                 outputs.c_str(), node->requested_device().empty() ? "" : "  @",
                 node->requested_device().c_str());
   }
+  TANDEM_ASSIGN_OR_RETURN(const size_t unchecked, CheckFunctions(graph));
   std::printf("%d nodes, %zu functions; the graph is well formed\n", graph.num_nodes(),
               graph.functions().Names().size());
+  if (unchecked > 0) {
+    std::printf("%zu functions have attributes, so that only a call could tell whether they are\n",
+                unchecked);
+  }
   return absl::OkStatus();
 }
 

@@ -1,0 +1,23 @@
+// Values that a user types on the command line, as tensors.
+#ifndef TANDEM_TOOLS_CLI_JSON_VALUE_H_
+#define TANDEM_TOOLS_CLI_JSON_VALUE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/tensor/tensor.h"
+
+namespace tandem::cli {
+
+// The tensor that `text` describes: a number, a boolean, a string, or lists of them, nested as deep
+// as the tensor has dimensions. A bare word is a string where one is wanted; booleans are the
+// numbers 0 and 1 where numbers are.
+//
+// InvalidArgument: no JSON; lists of unequal lengths or depths, or more of them in one another than
+// a tensor has dimensions; a number that the type does not hold (a fraction for an integer, or one
+// out of range), or what is no number. Unimplemented: types that JSON does not know.
+absl::StatusOr<Tensor> TensorFromJson(const std::string& text, DataType dtype);
+
+}  // namespace tandem::cli
+
+#endif  // TANDEM_TOOLS_CLI_JSON_VALUE_H_
