@@ -1,9 +1,13 @@
 #include "runtime/collective/in_process.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "core/base/log.h"
 #include "core/base/status.h"
+#include "runtime/threads/start_thread.h"
 
 namespace tandem {
 namespace {
@@ -29,10 +33,22 @@ absl::Status CheckFit(const std::string& node, const std::vector<Tensor>& values
 
 }  // namespace
 
+InProcessCollectives::~InProcessCollectives() {
+  {
+    MutexLock lock(mu_);
+    ends_ = true;
+    watcher_.NotifyAll();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
 void InProcessCollectives::DeclareGroup(const std::string& name, int size) {
   std::vector<Key> former;
   {
     MutexLock lock(mu_);
+    if (size > 1 && timeout_ != absl::InfiniteDuration() && !thread_.joinable()) {
+      thread_ = StartThread("collectives", [this] { Watch(); });
+    }
     CollectiveGroup& group = groups_[name];
     group.size = size;
     ++group.generation;
@@ -117,6 +133,8 @@ void InProcessCollectives::AllReduce(const CollectiveRequest& request, std::vect
       if (entry == nullptr) {
         entry = std::make_shared<Operation>();
         entry->reduction = request.reduction;
+        entry->begun = std::chrono::steady_clock::now();
+        if (watcher_is_idle_) watcher_.NotifyOne();
         entry->missing = group->size;
         entry->members.resize(static_cast<size_t>(group->size));
       }
@@ -164,6 +182,60 @@ void InProcessCollectives::AllReduce(const CollectiveRequest& request, std::vect
       member.done(status);
     }
   }
+}
+
+void InProcessCollectives::Watch() {
+  for (;;) {
+    Late late;
+    {
+      MutexLock lock(mu_);
+      if (ends_) return;
+      const absl::Duration wait = FindLateLocked(late);
+      if (late.empty()) {
+        watcher_is_idle_ = wait == absl::InfiniteDuration();
+        watcher_.WaitUntil(mu_, watcher_is_idle_ ? absl::InfiniteFuture() : absl::Now() + wait);
+        watcher_is_idle_ = false;
+      }
+    }
+    for (const auto& [key, status] : late) Abort(key, status);
+  }
+}
+
+absl::Duration InProcessCollectives::FindLateLocked(Late& late) {
+  const auto now = std::chrono::steady_clock::now();
+  absl::Duration next = absl::InfiniteDuration();
+  for (const auto& [key, operation] : pending_) {
+    const absl::Duration age = absl::FromChrono(now - operation->begun);
+    if (age < timeout_ / 3) {
+      next = std::min(next, timeout_ / 3 - age);
+      continue;
+    }
+    std::vector<size_t> missing;
+    const Member* waiting = nullptr;
+    for (size_t i = 0; i < operation->members.size(); ++i) {
+      const Member& member = operation->members[i];
+      if (member.arrived) waiting = &member;
+      if (!member.arrived) missing.push_back(i);
+    }
+    // One that could not join is about to abort the operation.
+    if (waiting == nullptr || missing.empty()) continue;
+    const std::string text = absl::StrCat(
+        "all-reduce '", waiting->node, "' waits for member ", absl::StrJoin(missing, ", "), " of ",
+        operation->members.size(), " of group '", std::get<0>(key), "'");
+    if (!std::exchange(operation->was_reported, true)) {
+      TANDEM_LOG(Warning) << text << " since " << absl::FormatDuration(timeout_ / 3) << "; after "
+                          << absl::FormatDuration(timeout_) << " the step fails";
+    }
+    if (age < timeout_) {
+      next = std::min(next, timeout_ - age);
+      continue;
+    }
+    late.emplace_back(key, errors::DeadlineExceeded(
+                               text, ", which has not come for ", absl::FormatDuration(timeout_),
+                               ": it is stuck, or is slower than the others by more than "
+                               "the timeout of collectives allows"));
+  }
+  return next;
 }
 
 void InProcessCollectives::Abort(const Key& key, const absl::Status& status) {

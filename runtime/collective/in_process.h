@@ -2,17 +2,25 @@
 // nothing is sent. The last member to arrive reduces, in one pass over all inputs, with as many
 // threads as are idle; the members share the result's buffer.
 //
-// Cost: for n members and b bytes, n·b are read and b written. No member waits on a thread.
+// An operation for which a member does not come ends with DeadlineExceeded at those that wait, and
+// names the missing; a third of the time before, a line of the log does.
+//
+// Cost: for n members and b bytes, n·b are read and b written. No member waits on a thread; one
+// thread watches the time, as long as somebody waits.
 #ifndef TANDEM_RUNTIME_COLLECTIVE_IN_PROCESS_H_
 #define TANDEM_RUNTIME_COLLECTIVE_IN_PROCESS_H_
 
+#include <chrono>
 #include <deque>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "core/kernel/collective.h"
 
@@ -20,6 +28,13 @@ namespace tandem {
 
 class InProcessCollectives final : public CollectiveRuntime {
  public:
+  static constexpr absl::Duration kTimeout = absl::Seconds(60);
+
+  // `timeout`: how long members wait for the last one. absl::InfiniteDuration(): for ever.
+  explicit InProcessCollectives(absl::Duration timeout = kTimeout) : timeout_(timeout) {}
+  // REQUIRES: nobody waits.
+  ~InProcessCollectives() override;
+
   // Makes a group of `size` members known, or changes it: operations of its former generation that
   // have not ended are aborted.
   void DeclareGroup(const std::string& name, int size);
@@ -43,7 +58,11 @@ class InProcessCollectives final : public CollectiveRuntime {
     Reduction reduction = Reduction::kSum;
     int missing = 0;
     std::vector<Member> members;
+    // When the first member came. The machine's clock may be set meanwhile.
+    std::chrono::steady_clock::time_point begun;
+    bool was_reported = false;
   };
+  using Late = std::vector<std::pair<Key, absl::Status>>;
 
   // Ends the operation of `key`, if it is still there, with `status` at all members that arrived.
   void Abort(const Key& key, const absl::Status& status);
@@ -51,13 +70,23 @@ class InProcessCollectives final : public CollectiveRuntime {
   absl::Status JoinLocked(const CollectiveRequest& request, Operation& operation,
                           std::vector<Tensor>& values) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  // The watching thread's work: ends operations that are late, until the object dies.
+  void Watch();
+  // Adds what is late to `late`; gives how long nothing else can be.
+  absl::Duration FindLateLocked(Late& late) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const absl::Duration timeout_;
   mutable Mutex mu_;
+  CondVar watcher_;
+  bool watcher_is_idle_ ABSL_GUARDED_BY(mu_) = false;  // Until somebody waits.
+  bool ends_ ABSL_GUARDED_BY(mu_) = false;
   std::map<std::string, CollectiveGroup> groups_ ABSL_GUARDED_BY(mu_);
   std::map<Key, std::shared_ptr<Operation>> pending_ ABSL_GUARDED_BY(mu_);
   // What became of operations that were aborted lately, for members that come to them later; the
   // oldest are forgotten (their steps are long over).
   std::map<Key, absl::Status> aborted_ ABSL_GUARDED_BY(mu_);
   std::deque<Key> abort_order_ ABSL_GUARDED_BY(mu_);
+  std::thread thread_;  // Started with the first group that has to wait for members.
 };
 
 // Adds (or otherwise reduces) tensors of equal type and shape along the fixed tree over their

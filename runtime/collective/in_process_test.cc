@@ -1,9 +1,11 @@
 #include "runtime/collective/in_process.h"
 
+#include <cmath>
 #include <optional>
 #include <thread>
 
 #include "absl/strings/match.h"
+#include "core/base/log.h"
 #include "gtest/gtest.h"
 
 namespace tandem {
@@ -89,6 +91,19 @@ TEST(InProcessCollectives, MeanMinMaxAndProduct) {
   EXPECT_EQ(reduce(Reduction::kProduct), (std::vector<float>{3, 16}));
 }
 
+TEST(InProcessCollectives, WhatIsNotANumberIsNeitherLeastNorLost) {
+  const Tensor number = Tensor::Vector<float>({1});
+  const Tensor none = Tensor::Vector<float>({std::nanf("")});
+  for (const Reduction reduction : {Reduction::kMin, Reduction::kMax}) {
+    for (const std::vector<const Tensor*>& values :
+         {std::vector<const Tensor*>{&number, &none}, std::vector<const Tensor*>{&none, &number}}) {
+      const auto result = ReduceAlongTree(reduction, values);
+      ASSERT_TRUE(result.ok());
+      EXPECT_TRUE(std::isnan(result->Elements<float>()[0]));
+    }
+  }
+}
+
 TEST(InProcessCollectives, AMismatchIsReportedToAllWithBothShapes) {
   InProcessCollectives collectives;
   collectives.DeclareGroup("replicas", 2);
@@ -144,6 +159,38 @@ TEST(InProcessCollectives, AMemberThatComesTwiceEndsTheOperationForAll) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     EXPECT_TRUE(absl::StrContains(status.message(), "member 1")) << status;
   }
+}
+
+TEST(InProcessCollectives, AMemberThatDoesNotComeIsReportedAndThenNamedInTheError) {
+  std::string logged;
+  SetLogSink([&](LogSeverity, absl::string_view text) { absl::StrAppend(&logged, text, "\n"); });
+  CancellationManager cancellation;
+  absl::Status status;
+  {
+    InProcessCollectives collectives(absl::Milliseconds(3));
+    collectives.DeclareGroup("replicas", 4);
+    Event ended;
+    for (const int member : {0, 2}) {
+      collectives.AllReduce(Request(member), {Tensor::Scalar<float>(1)}, &cancellation,
+                            [&, member](Result result) {
+                              if (member == 0) return;
+                              status = result.status();
+                              ended.Set();
+                            });
+    }
+    ended.Wait();
+    // Who comes after all does not wait again.
+    absl::Status late;
+    collectives.AllReduce(Request(1), {Tensor::Scalar<float>(1)}, &cancellation,
+                          [&](Result result) { late = result.status(); });
+    EXPECT_EQ(late, status);
+  }
+  SetLogSink(nullptr);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(absl::StrContains(status.message(), "member 1, 3 of 4 of group 'replicas'"))
+      << status;
+  EXPECT_TRUE(absl::StrContains(logged, "waits for member 1, 3 of 4 of group 'replicas'"))
+      << logged;
 }
 
 TEST(InProcessCollectives, AGroupThatChangesAbortsWhatItsFormerMembersWaitFor) {

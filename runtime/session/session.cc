@@ -112,6 +112,7 @@ class LocalSession final : public Session {
  public:
   LocalSession(Graph graph, SessionOptions options)
       : options_(std::move(options)),
+        collectives_(options_.collective_timeout),
         functions_(graph.shared_functions(), BaseCompileOptions()),
         graph_(std::move(graph)) {
     for (const auto& [name, size] : options_.collective_groups) {

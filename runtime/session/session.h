@@ -45,6 +45,8 @@ struct SessionOptions {
   std::shared_ptr<SessionDevices> session_devices;
   // Groups of replicas in this process that reduce values with each other: name and members.
   std::vector<std::pair<std::string, int>> collective_groups;
+  // A step whose replicas wait longer for one of them ends with DeadlineExceeded, naming it.
+  absl::Duration collective_timeout = absl::Seconds(60);
   // See PlaceOptions.
   bool soft_placement = false;
   std::string default_device;
