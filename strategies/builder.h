@@ -4,8 +4,8 @@
 //
 // Terms
 //   replica   One run of the model on a part of the global batch. In deterministic mode there are
-//             always V of them (virtual replicas, see MirroredOptions), several of which share a
-//             device.
+//             always V of them (virtual replicas, see ReplicaBuilderOptions), several of which
+//             share a device.
 //   copy      One instance of a mirrored variable: one for each device.
 //   step      What one run of the graph does. A graph may hold several (training, evaluation).
 //
@@ -112,8 +112,10 @@ class ReplicaContext {
   // its own copy. When it is assigned several times in a step the last one counts. Every replica
   // has to make the same calls.
   absl::Status Assign(const StrategyVariable& variable, Output value) const;
-  // Reduces values over all replicas, inside the step; differentiable. Every replica has to make
-  // the same calls in the same order.
+  // Reduces values over all replicas, inside the step. Every replica has to make the same calls in
+  // the same order; EndStep refuses a step in which their numbers differ. Sums and means can be
+  // differentiated. The mean of whole numbers is cut to one. After an error of the scope (which is
+  // set when no step has begun, too) what is returned is invalid.
   std::vector<Output> AllReduce(Reduction reduction, const std::vector<Output>& values) const;
 
   StrategyBuilder& builder() const { return *builder_; }
@@ -144,7 +146,7 @@ class StrategyBuilder {
   virtual std::string device_of_copy(int copy) const = 0;
 
   // Creates the variable, or returns the one that has the name already. InvalidArgument: that one
-  // has another type or shape.
+  // has another type or shape, or there is no initializer.
   virtual absl::StatusOr<StrategyVariable*> Variable(const VariableSpec& spec) = 0;
   // All variables, in order of creation.
   virtual std::vector<StrategyVariable*> variables() const = 0;
@@ -158,27 +160,31 @@ class StrategyBuilder {
   // `step`, int64 scalar, counts the steps from 0; without it nothing in the step may depend on its
   // number, and nothing may be assigned. FailedPrecondition: another step has not ended.
   virtual absl::Status BeginStep(absl::string_view name, Output step = Output()) = 0;
-  // The node after which all updates and assignments of the step are done.
+  // The node after which all updates and assignments of the step are done. InvalidArgument: the
+  // replicas did not make the same calls of AllReduce and Assign; the step could not run.
   virtual absl::StatusOr<Node*> EndStep() = 0;
 
-  // Reduces one value of each replica to one on the host.
+  // Reduces one value of each replica to one on the host. InvalidArgument: not one valid value of
+  // each.
   virtual absl::StatusOr<Output> ReduceToHost(Reduction reduction, const PerReplica& values) = 0;
   // Joins the values of all replicas on the host, in order, along `axis`.
   virtual absl::StatusOr<Output> GatherToHost(const PerReplica& values, int axis) = 0;
   // Reduces gradients (one list entry a variable) over the replicas; gives for each the gradient at
   // each copy, [variable][copy]. Dense gradients travel in buckets, in reverse order of the list,
   // since the last layers' gradients are ready first. Sparse ones stay sparse: rows of all replicas
-  // one after the other.
+  // one after the other. InvalidArgument: a list has not one gradient of each replica, only some of
+  // the replicas have one, or some are sparse and others are not.
   virtual absl::StatusOr<std::vector<std::vector<Gradient>>> ReduceGradients(
       const std::vector<PerReplicaGradient>& gradients) = 0;
 
   // No variable changes in this step before `node` has run. Reductions and reads are waited for
-  // anyway.
-  virtual void HoldUpdates(Node* node) = 0;
+  // anyway. InvalidArgument: null.
+  virtual absl::Status HoldUpdates(Node* node) = 0;
   // Where nodes run that work on what was reduced for a copy, before the updates.
   virtual Scope CopyScope(int copy) = 0;
   // Calls `update` once for each copy of a mirrored variable. What it adds runs on the copy's
   // device, after all reductions of the step; it returns the node after which the update is done.
+  // InvalidArgument: the variable is synchronized on read; replicas assign those.
   virtual absl::Status Update(
       const StrategyVariable& variable,
       absl::FunctionRef<absl::StatusOr<Node*>(const Scope& scope, Output handle, int copy)>

@@ -41,6 +41,7 @@ std::vector<Candidate> Strategies() {
       {"MirroredCpu1", [=] { return Strategy::Mirrored(replicas(1, "CPU")); }},
       {"MirroredCpu2", [=] { return Strategy::Mirrored(replicas(2, "CPU")); }},
       {"MirroredCpu3", [=] { return Strategy::Mirrored(replicas(3, "CPU")); }},
+      {"MirroredCpu4", [=] { return Strategy::Mirrored(replicas(4, "CPU")); }},
       {"MirroredSim2", [=] { return Strategy::Mirrored(replicas(2, "SIM")); }},
       {"MirroredCpu2Virtual4", [=] { return Strategy::Mirrored(replicas(2, "CPU", 4)); }},
       {"MirroredSim2Virtual4", [=] { return Strategy::Mirrored(replicas(2, "SIM", 4)); }},
@@ -184,6 +185,67 @@ TEST_P(StrategyConformance, AllReduceGivesEveryReplicaTheSameAndCanBeDifferentia
     EXPECT_EQ(result.Elements<float>()[0], n * (n + 1) / 2);
     EXPECT_EQ(result.Elements<float>()[1], (n + 1) / 2);
     EXPECT_EQ(result.Elements<float>()[2], 3 * n);
+  }
+}
+
+TEST_P(StrategyConformance, EveryReductionReducesInTheGraphAndOnTheHost) {
+  const std::vector<Reduction> reductions = {Reduction::kSum, Reduction::kMean, Reduction::kMin,
+                                             Reduction::kMax, Reduction::kProduct};
+  PerReplica values;
+  Build(
+      [&](const ReplicaContext& replica) -> absl::Status {
+        // 3, 4, 5, …: neither the least nor the greatest is neutral to any of them.
+        const Output own = replica.scope().Call("AddV2", {Own(replica), 2.0f});
+        values.push_back(own);
+        InputList results;
+        for (const Reduction reduction : reductions) {
+          for (const Output& result : replica.AllReduce(reduction, {own})) {
+            results.emplace_back(result);
+          }
+        }
+        TANDEM_RETURN_IF_ERROR(replica.scope().status());
+        signature_.fetches.push_back(builder_->host_scope().Call("Pack", results).name());
+        return builder_->host_scope().status();
+      },
+      [&]() -> absl::Status {
+        InputList results;
+        for (const Reduction reduction : reductions) {
+          TANDEM_ASSIGN_OR_RETURN(const Output result, builder_->ReduceToHost(reduction, values));
+          results.emplace_back(result);
+        }
+        signature_.fetches.push_back(builder_->host_scope().Call("Pack", results).name());
+        return builder_->host_scope().status();
+      });
+  const auto fetched = RunStep();
+  ASSERT_TRUE(fetched.ok()) << fetched.status();
+  ASSERT_EQ(fetched->size(), static_cast<size_t>(replicas()) + 1);
+  float sum = 0;
+  float product = 1;
+  for (int i = 0; i < replicas(); ++i) {
+    sum += static_cast<float>(i + 3);
+    product *= static_cast<float>(i + 3);
+  }
+  for (const Tensor& results : *fetched) {
+    EXPECT_EQ(results.Elements<float>()[0], sum);
+    EXPECT_EQ(results.Elements<float>()[1], sum / static_cast<float>(replicas()));
+    EXPECT_EQ(results.Elements<float>()[2], 3);
+    EXPECT_EQ(results.Elements<float>()[3], static_cast<float>(replicas() + 2));
+    EXPECT_EQ(results.Elements<float>()[4], product);
+  }
+}
+
+TEST_P(StrategyConformance, OnlySumsAndMeansOverReplicasHaveGradients) {
+  ASSERT_TRUE(builder_->BeginStep("test").ok());
+  for (const Reduction reduction : {Reduction::kMin, Reduction::kMax, Reduction::kProduct}) {
+    const absl::Status status = builder_->Run([&](const ReplicaContext& replica) -> absl::Status {
+      const Output own = Own(replica);
+      const std::vector<Output> results = replica.AllReduce(reduction, {own});
+      TANDEM_RETURN_IF_ERROR(replica.scope().status());
+      const auto gradients = AddGradients(builder_->graph(), results, {own});
+      EXPECT_EQ(gradients.status().code(), absl::StatusCode::kUnimplemented) << gradients.status();
+      return absl::OkStatus();
+    });
+    EXPECT_TRUE(status.ok()) << status;
   }
 }
 

@@ -12,6 +12,39 @@ namespace {
 // (kernels/collective/all_reduce.cc).
 constexpr int64_t kInstances = 1024;
 
+// As the attribute of _TandemAllReduce has it.
+const char* NameOf(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kSum:
+      return "sum";
+    case Reduction::kMean:
+      return "mean";
+    case Reduction::kMin:
+      return "min";
+    case Reduction::kMax:
+      return "max";
+    case Reduction::kProduct:
+      break;
+  }
+  return "product";
+}
+
+// The op that joins two values; means are sums first.
+const char* OpOf(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kSum:
+    case Reduction::kMean:
+      return "AddV2";
+    case Reduction::kMin:
+      return "Minimum";
+    case Reduction::kMax:
+      return "Maximum";
+    case Reduction::kProduct:
+      break;
+  }
+  return "Mul";
+}
+
 class ReplicaBuilder final : public StrategyBuilder {
  public:
   explicit ReplicaBuilder(ReplicaBuilderOptions options)
@@ -44,6 +77,10 @@ class ReplicaBuilder final : public StrategyBuilder {
       }
       return variable.get();
     }
+    if (!spec.initializer) {
+      return errors::InvalidArgument("variable '", spec.name,
+                                     "' has no initializer (VariableSpec::initializer)");
+    }
     const bool mirrored = spec.synchronization == Synchronization::kMirrored;
     const int copies = mirrored ? num_copies() : num_replicas();
     std::vector<Output> handles;
@@ -51,6 +88,10 @@ class ReplicaBuilder final : public StrategyBuilder {
     const Scope initial_scope = host_scope().SubScope(absl::StrCat(spec.name, "/initializer"));
     const Output initial = spec.initializer(initial_scope);
     TANDEM_RETURN_IF_ERROR(initial_scope.status());
+    if (!initial.valid()) {
+      return errors::InvalidArgument("the initializer of variable '", spec.name,
+                                     "' gives an invalid output");
+    }
     for (int copy = 0; copy < copies; ++copy) {
       const std::string device = mirrored ? device_of_copy(copy) : device_of_replica(copy);
       // A copy's number never shows in the variable's name, only in the node's. Copies of one
@@ -103,6 +144,7 @@ class ReplicaBuilder final : public StrategyBuilder {
     if (step_name_.empty()) {
       return errors::FailedPrecondition("no step of the graph has begun");
     }
+    TANDEM_RETURN_IF_ERROR(CheckCalls());
     TANDEM_RETURN_IF_ERROR(ApplyAssignments());
     Node* const done = host_scope()
                            .WithControlDependencies(ended_)
@@ -116,12 +158,9 @@ class ReplicaBuilder final : public StrategyBuilder {
 
   absl::StatusOr<Output> ReduceToHost(Reduction reduction, const PerReplica& values) override {
     TANDEM_RETURN_IF_ERROR(CheckPerReplica(values));
-    if (reduction != Reduction::kSum && reduction != Reduction::kMean) {
-      return errors::Unimplemented("reductions to the host are sums and means");
-    }
     const Scope scope = host_scope().SubScope("reduce");
     // The same tree as in collectives: the bits of a metric do not depend on the devices either.
-    Output sum = Tree(scope, values, 0, values.size());
+    Output sum = Tree(scope, OpOf(reduction), values, 0, values.size());
     if (reduction == Reduction::kMean && values.size() > 1) {
       const Output count = scope.Call("Cast", {scope.Constant(static_cast<int>(values.size()))},
                                       {{"DstT", values[0].dtype()}});
@@ -144,6 +183,9 @@ class ReplicaBuilder final : public StrategyBuilder {
 
   absl::StatusOr<std::vector<std::vector<Gradient>>> ReduceGradients(
       const std::vector<PerReplicaGradient>& gradients) override {
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      TANDEM_RETURN_IF_ERROR(CheckGradient(i, gradients[i]));
+    }
     std::vector<std::vector<Gradient>> reduced(
         gradients.size(), std::vector<Gradient>(static_cast<size_t>(num_copies())));
     std::vector<size_t> bucket;
@@ -178,7 +220,13 @@ class ReplicaBuilder final : public StrategyBuilder {
     return reduced;
   }
 
-  void HoldUpdates(Node* node) override { Arrived({node}); }
+  absl::Status HoldUpdates(Node* node) override {
+    if (node == nullptr) {
+      return errors::InvalidArgument("updates cannot be held back for a node that is null");
+    }
+    Arrived({node});
+    return absl::OkStatus();
+  }
 
   Scope CopyScope(int copy) override { return root_.WithDevice(device_of_copy(copy)); }
 
@@ -186,6 +234,11 @@ class ReplicaBuilder final : public StrategyBuilder {
       const StrategyVariable& variable,
       absl::FunctionRef<absl::StatusOr<Node*>(const Scope& scope, Output handle, int copy)> update)
       override {
+    if (variable.spec().synchronization == Synchronization::kOnRead) {
+      return errors::InvalidArgument("variable '", variable.name(),
+                                     "' is synchronized on read: its copies are the replicas' own, "
+                                     "which assign them (ReplicaContext::Assign)");
+    }
     for (int copy = 0; copy < variable.num_copies(); ++copy) {
       const Scope scope = UpdateScope(copy).SubScope("update");
       TANDEM_ASSIGN_OR_RETURN(Node * ended, update(scope, variable.handle(copy), copy));
@@ -232,6 +285,10 @@ class ReplicaBuilder final : public StrategyBuilder {
           "variable '", variable.name(),
           "' is assigned outside a step (StrategyBuilder::BeginStep)");
     }
+    if (!value.valid()) {
+      return errors::InvalidArgument("replica ", replica, " assigns variable '", variable.name(),
+                                     "' an invalid output");
+    }
     for (Assignment& assignment : assigned_) {
       if (assignment.variable != &variable) continue;
       const int replicas = static_cast<int>(assignment.values.size());
@@ -256,13 +313,21 @@ class ReplicaBuilder final : public StrategyBuilder {
 
   std::vector<Output> AllReduce(int replica, Reduction reduction, const std::vector<Output>& values,
                                 const Scope& scope) override {
-    if (num_replicas() == 1) return values;
-    // The n-th call of every replica in a step is one operation.
-    const size_t call = next_call_[static_cast<size_t>(replica)]++;
-    if (call == calls_.size()) calls_.push_back(kInstances * num_operations_++);
-    const std::vector<Output> results =
-        AllReduceNode(replica, calls_[call], reduction, values, scope);
-    if (!results.empty()) Arrived({results[0].node});
+    // The others have no gradient, with one replica as with many.
+    const bool is_linear = reduction == Reduction::kSum || reduction == Reduction::kMean;
+    if (num_replicas() == 1 && is_linear) return values;
+    std::vector<Output> results;
+    if (step_name_.empty()) {
+      scope.UpdateStatus(errors::FailedPrecondition(
+          "values are reduced over replicas outside a step (StrategyBuilder::BeginStep)"));
+    } else {
+      // The n-th call of every replica in a step is one operation.
+      const size_t call = next_call_[static_cast<size_t>(replica)]++;
+      if (call == calls_.size()) calls_.push_back(kInstances * num_operations_++);
+      results = AllReduceNode(replica, calls_[call], reduction, values, scope);
+      if (!results.empty()) Arrived({results[0].node});
+    }
+    results.resize(values.size());
     return results;
   }
 
@@ -275,6 +340,49 @@ class ReplicaBuilder final : public StrategyBuilder {
     }
     for (const Output& value : values) {
       if (!value.valid()) return errors::InvalidArgument("a replica's value is an invalid output");
+    }
+    return absl::OkStatus();
+  }
+
+  // A variable's gradients: one of each replica, all alike, or none of any.
+  absl::Status CheckGradient(size_t number, const PerReplicaGradient& gradient) const {
+    if (static_cast<int>(gradient.size()) != num_replicas()) {
+      return errors::InvalidArgument("list ", number, " of gradients has ", gradient.size(),
+                                     " entries for ", num_replicas(),
+                                     " replicas; one of each is wanted");
+    }
+    for (size_t r = 1; r < gradient.size(); ++r) {
+      if (gradient[r].exists() != gradient[0].exists()) {
+        return errors::InvalidArgument("of list ", number, " of gradients replica ",
+                                       gradient[0].exists() ? r : 0, " has none and replica ",
+                                       gradient[0].exists() ? 0 : r,
+                                       " has one; every replica must run the same model");
+      }
+      if (!gradient[0].exists()) continue;
+      if (gradient[r].is_sparse() != gradient[0].is_sparse() ||
+          gradient[r].values.dtype() != gradient[0].values.dtype()) {
+        return errors::InvalidArgument("of list ", number, " of gradients replica 0 has a ",
+                                       Kind(gradient[0]), " one and replica ", r, " a ",
+                                       Kind(gradient[r]), " one; all must be alike");
+      }
+    }
+    return absl::OkStatus();
+  }
+  static std::string Kind(const Gradient& gradient) {
+    return absl::StrCat(gradient.is_sparse() ? "sparse " : "dense ",
+                        DataTypeName(gradient.values.dtype()));
+  }
+
+  // A replica that makes fewer calls would leave the others waiting for ever.
+  absl::Status CheckCalls() const {
+    for (size_t r = 1; r < next_call_.size(); ++r) {
+      if (next_call_[r] == next_call_[0]) continue;
+      return errors::InvalidArgument("in step '", step_name_,
+                                     "' replica 0 reduces values over the "
+                                     "replicas ",
+                                     next_call_[0], " times (AllReduce) and replica ", r, " does ",
+                                     next_call_[r],
+                                     " times; every replica has to make the same calls");
     }
     return absl::OkStatus();
   }
@@ -369,17 +477,18 @@ class ReplicaBuilder final : public StrategyBuilder {
                            {{"group", kReplicaGroup},
                             {"member", replica},
                             {"instance", instance},
-                            {"reduction", reduction == Reduction::kMean ? "mean" : "sum"}});
+                            {"reduction", NameOf(reduction)}});
   }
 
-  static Output Tree(const Scope& scope, const PerReplica& values, size_t first, size_t last) {
+  static Output Tree(const Scope& scope, const char* op, const PerReplica& values, size_t first,
+                     size_t last) {
     const size_t n = last - first;
     if (n == 1) return values[first];
     size_t half = 1;
     while (half * 2 < n) half *= 2;
-    const Output left = Tree(scope, values, first, first + half);
-    const Output right = Tree(scope, values, first + half, last);
-    return scope.Call("AddV2", {left, right});
+    const Output left = Tree(scope, op, values, first, first + half);
+    const Output right = Tree(scope, op, values, first + half, last);
+    return scope.Call(op, {left, right});
   }
 
   // Reduces the gradients of a bucket in one operation a replica, and empties the bucket.

@@ -86,7 +86,7 @@ absl::Status ApplyGradients(StrategyBuilder& builder, const Optimizer& optimizer
                               " gradients into ", here.size());
     }
     for (size_t i = 0; i < here.size(); ++i) {
-      if (here[i].exists()) builder.HoldUpdates(here[i].values.node);
+      if (here[i].exists()) TANDEM_RETURN_IF_ERROR(builder.HoldUpdates(here[i].values.node));
       gradients[i][c] = here[i];
     }
     inputs.push_back(
