@@ -23,7 +23,7 @@ StrategyRunner::Result StrategyRunner::Run(int program, StepInput input) {
     result = std::move(values);
     ended.Set();
   });
-  // Belongs to the step, which ends when the strategy's deadlines say so.
+  // Every step ends (runner.h).
   ended.Wait();
   return result;
 }

@@ -10,7 +10,9 @@
 // arrived. Whoever started it may look at TakeMemberEvents and start it again, with the same input.
 // Any other error is the program's, and final.
 //
-// Threads: one drives; `done` of Start may be called on any thread.
+// Every step ends: one whose members wait for one that does not come ends with DeadlineExceeded.
+//
+// Threads: one drives; `done` of Start may be called on any thread, and CancelSteps from any.
 // Lifetime: the builder and the strategy outlive the runner. Its destructor waits for the steps
 // that were started.
 #ifndef TANDEM_STRATEGIES_RUNNER_H_
@@ -77,7 +79,8 @@ class StrategyRunner {
   virtual Result Run(int program, StepInput input);
   // How many steps it takes to keep all members busy. 1: each step waits for the one before it.
   virtual int max_steps_in_flight() const { return 1; }
-  // Lets the steps that run end with Cancelled, soon.
+  // Lets the steps that run end with `reason`, soon; does not wait for them. Steps that are started
+  // later are not concerned. A step that is just writing variables may have written some of them.
   virtual void CancelSteps(const absl::Status& reason) = 0;
 
   // What happened since the last call, in order.

@@ -98,9 +98,21 @@ absl::StatusOr<int> LocalRunner::AddProgram(const RunSignature& signature) {
   return static_cast<int>(programs_.size()) - 1;
 }
 
-RunOptions LocalRunner::Options() const {
+std::shared_ptr<CancellationManager> LocalRunner::Begin() {
+  MutexLock lock(mu_);
+  ++running_;
+  return cancellation_;
+}
+
+void LocalRunner::End() {
+  MutexLock lock(mu_);
+  --running_;
+  ended_.NotifyAll();  // Under the lock: the runner may end as soon as it is released.
+}
+
+RunOptions LocalRunner::Options(CancellationManager* cancellation) {
   RunOptions options;
-  options.cancellation = cancellation_.get();
+  options.cancellation = cancellation;
   return options;
 }
 
@@ -117,7 +129,11 @@ absl::StatusOr<std::vector<Tensor>> LocalRunner::Feeds(int program, StepInput& i
 
 StrategyRunner::Result LocalRunner::Run(int program, StepInput input) {
   TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> feeds, Feeds(program, input));
-  return programs_[static_cast<size_t>(program)]->Run(std::move(feeds), Options());
+  const std::shared_ptr<CancellationManager> cancellation = Begin();
+  Result result =
+      programs_[static_cast<size_t>(program)]->Run(std::move(feeds), Options(cancellation.get()));
+  End();
+  return result;
 }
 
 void LocalRunner::Start(int program, StepInput input, Done done) {
@@ -126,27 +142,23 @@ void LocalRunner::Start(int program, StepInput input, Done done) {
     done(feeds.status());
     return;
   }
-  {
-    MutexLock lock(mu_);
-    ++running_;
-  }
-  programs_[static_cast<size_t>(program)]->Start(
-      *std::move(feeds), Options(), /*metadata=*/nullptr,
-      [this, done = std::move(done)](Result result) mutable {
-        done(std::move(result));
-        MutexLock lock(mu_);
-        --running_;
-        ended_.NotifyAll();  // Under the lock: the runner may end as soon as it is released.
-      });
+  std::shared_ptr<CancellationManager> cancellation = Begin();
+  const RunOptions options = Options(cancellation.get());
+  programs_[static_cast<size_t>(program)]->Start(*std::move(feeds), options, /*metadata=*/nullptr,
+                                                 [this, cancellation = std::move(cancellation),
+                                                  done = std::move(done)](Result result) mutable {
+                                                   done(std::move(result));
+                                                   End();
+                                                 });
 }
 
 void LocalRunner::CancelSteps(const absl::Status& reason) {
-  cancellation_->Cancel(reason);
+  std::shared_ptr<CancellationManager> former = std::make_shared<CancellationManager>();
   {
     MutexLock lock(mu_);
-    while (running_ > 0) ended_.Wait(mu_);
+    former.swap(cancellation_);
   }
-  cancellation_ = std::make_unique<CancellationManager>();
+  former->Cancel(reason);
 }
 
 absl::Status LocalRunner::AddStateNodes() {

@@ -39,7 +39,10 @@ class LocalRunner : public StrategyRunner {
       : builder_(builder), session_(std::move(session)), aligned_(aligned) {}
 
   absl::StatusOr<std::vector<Tensor>> Feeds(int program, StepInput& input) const;
-  RunOptions Options() const;
+  // A step that runs. It keeps what cancels it alive.
+  std::shared_ptr<CancellationManager> Begin();
+  void End();
+  static RunOptions Options(CancellationManager* cancellation);
   // Adds the nodes that read and assign variables from outside of steps, once.
   absl::Status AddStateNodes();
 
@@ -49,10 +52,11 @@ class LocalRunner : public StrategyRunner {
   std::vector<std::unique_ptr<Session::Callable>> programs_;
   bool has_state_nodes_ = false;
 
-  // Replaced when it was cancelled, so that later steps can run.
-  std::unique_ptr<CancellationManager> cancellation_ = std::make_unique<CancellationManager>();
   Mutex mu_;
   CondVar ended_;
+  // Of the steps that run. Replaced when it is cancelled, so that later steps can run.
+  std::shared_ptr<CancellationManager> cancellation_ ABSL_GUARDED_BY(mu_) =
+      std::make_shared<CancellationManager>();
   int running_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

@@ -1,0 +1,128 @@
+// How steps end that would not end by themselves.
+#include "strategies/local/local_runner.h"
+
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "core/base/status.h"
+#include "core/kernel/factories.h"
+#include "gtest/gtest.h"
+#include "strategies/local/replica_builder.h"
+
+namespace tandem {
+namespace {
+
+// How often a kernel has begun to wait.
+class Waits {
+ public:
+  void Add() {
+    MutexLock lock(mu_);
+    ++count_;
+    changed_.NotifyAll();
+  }
+  void Forget() {
+    MutexLock lock(mu_);
+    seen_ = count_;
+  }
+  void WaitForNext() {
+    MutexLock lock(mu_);
+    while (count_ == seen_) changed_.Wait(mu_);
+    ++seen_;
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  int count_ ABSL_GUARDED_BY(mu_) = 0;
+  int seen_ ABSL_GUARDED_BY(mu_) = 0;
+};
+Waits waits;
+
+// Waits until its step is cancelled.
+class WaitForeverKernel final : public AsyncKernel {
+ public:
+  void Start(KernelContext& c, Done done) override {
+    CancellationManager* const cancellation = c.step().cancellation;
+    auto shared = std::make_shared<Done>(std::move(done));
+    if (!cancellation->Register(cancellation->NewToken(),
+                                [shared, cancellation] { (*shared)(cancellation->status()); })) {
+      (*shared)(cancellation->status());
+    }
+    waits.Add();
+  }
+};
+TANDEM_OP("_TestWaitForever")
+    .Inputs("input:float32")
+    .Outputs("output:float32")
+    .Shape(UnchangedShape)
+    .Stateful()
+    .Cpu(Make<WaitForeverKernel>());
+
+class LocalRunnerTest : public ::testing::Test {
+ protected:
+  // A step of two replicas, the second of which never comes to the reduction.
+  void Open(absl::Duration timeout) {
+    waits.Forget();
+    ReplicaBuilderOptions replicas;
+    replicas.devices = {"/device:CPU:0"};
+    replicas.virtual_replicas = 2;
+    builder_ = *NewReplicaBuilder(std::move(replicas));
+    ASSERT_TRUE(builder_->BeginStep("test").ok());
+    RunSignature signature;
+    const absl::Status built = builder_->Run([&](const ReplicaContext& replica) {
+      Output value = replica.scope().Constant(1.0f);
+      if (replica.replica() == 1) value = replica.scope().Call("_TestWaitForever", {value});
+      signature.fetches.push_back(replica.AllReduce(Reduction::kSum, {value})[0].name());
+      return replica.scope().status();
+    });
+    ASSERT_TRUE(built.ok()) << built;
+    const auto done = builder_->EndStep();
+    ASSERT_TRUE(done.ok()) << done.status();
+    signature.targets = {(*done)->name()};
+    SessionOptions options;
+    options.collective_timeout = timeout;
+    auto runner = LocalRunner::Create(*builder_, std::move(options));
+    ASSERT_TRUE(runner.ok()) << runner.status();
+    runner_ = *std::move(runner);
+    const auto program = runner_->AddProgram(signature);
+    ASSERT_TRUE(program.ok()) << program.status();
+    program_ = *program;
+  }
+
+  std::unique_ptr<StrategyBuilder> builder_;
+  std::unique_ptr<LocalRunner> runner_;
+  int program_ = 0;
+};
+
+TEST_F(LocalRunnerTest, AReplicaThatDoesNotComeEndsTheStepAndIsNamed) {
+  Open(absl::Milliseconds(3));
+  const absl::Status status = runner_->Run(program_, {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "member 1 of 2")) << status;
+}
+
+TEST_F(LocalRunnerTest, StepsThatRunAreCancelledFromAnotherThreadAndLaterOnesAreNot) {
+  Open(absl::InfiniteDuration());
+  for (const std::string reason : {"the first reason", "the second reason"}) {
+    absl::Status run;
+    std::thread driver([&] { run = runner_->Run(program_, {}).status(); });
+    absl::Status started;
+    Event ended;
+    runner_->Start(program_, {}, [&](StrategyRunner::Result result) {
+      started = result.status();
+      ended.Set();
+    });
+    waits.WaitForNext();
+    waits.WaitForNext();
+    runner_->CancelSteps(errors::Cancelled(reason));
+    ended.Wait();
+    driver.join();
+    for (const absl::Status& status : {run, started}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+      EXPECT_TRUE(absl::StrContains(status.message(), reason)) << status;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem
