@@ -3,14 +3,18 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <set>
 
 #include "core/base/mutex.h"
 
 namespace tandem {
 namespace {
 
-// Written by the handler.
-std::atomic<int> received_signal{0};
+// Written by the handler: the last signal, and then how many there were.
+std::atomic<int> last_signal{0};
+std::atomic<int> num_signals{0};
+// How many there had been when the oldest that lives was made.
+std::atomic<int> seen_by_oldest{0};
 
 struct sigaction former_interrupt;
 struct sigaction former_terminate;
@@ -19,11 +23,17 @@ Mutex& Guard() {
   static Mutex* mu = new Mutex;
   return *mu;
 }
-int users = 0;  // Under Guard().
+// What those that live have seen when they were made. Under Guard().
+std::multiset<int>& Living() {
+  static auto* living = new std::multiset<int>;
+  return *living;
+}
 
 void OnSignal(int signal) {
-  if (received_signal.exchange(signal) == 0) return;
-  // The second one: whoever sends it does not want to wait. It is blocked while its handler runs.
+  last_signal = signal;
+  if (num_signals.fetch_add(1) == seen_by_oldest) return;
+  // A second one for somebody: whoever sends it does not want to wait. It is blocked while its
+  // handler runs.
   std::signal(signal, SIG_DFL);
   sigset_t set;
   sigemptyset(&set);
@@ -38,8 +48,10 @@ void OnSignal(int signal) {
 StopOnSignals::StopOnSignals(bool active) : active_(active) {
   if (!active_) return;
   MutexLock lock(Guard());
-  if (users++ > 0) return;
-  received_signal = 0;
+  before_ = num_signals;
+  Living().insert(before_);
+  if (Living().size() > 1) return;
+  seen_by_oldest = before_;
   struct sigaction action {};
   action.sa_handler = OnSignal;
   action.sa_flags = SA_RESTART;
@@ -51,11 +63,17 @@ StopOnSignals::StopOnSignals(bool active) : active_(active) {
 StopOnSignals::~StopOnSignals() {
   if (!active_) return;
   MutexLock lock(Guard());
-  if (--users > 0) return;
+  Living().erase(Living().find(before_));
+  if (!Living().empty()) {
+    seen_by_oldest = *Living().begin();
+    return;
+  }
   sigaction(SIGINT, &former_interrupt, nullptr);
   sigaction(SIGTERM, &former_terminate, nullptr);
 }
 
-int StopOnSignals::received() const { return active_ ? received_signal.load() : 0; }
+int StopOnSignals::received() const {
+  return active_ && num_signals > before_ ? last_signal.load() : 0;
+}
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
 // StopOnSignals: while it lives, SIGINT and SIGTERM are written down instead of ending the process.
-// A second one ends it after all.
+// One that comes when somebody has seen one already ends it after all.
 #ifndef TANDEM_STRATEGIES_TRAINER_SIGNALS_H_
 #define TANDEM_STRATEGIES_TRAINER_SIGNALS_H_
 
@@ -23,6 +23,7 @@ class StopOnSignals {
 
  private:
   const bool active_;
+  int before_ = 0;  // How many had come when this was made.
 };
 
 }  // namespace tandem
