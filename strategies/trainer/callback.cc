@@ -28,7 +28,7 @@ std::string Minutes(absl::Duration duration) {
 
 class ProgressCallback final : public Callback {
  public:
-  explicit ProgressCallback(std::FILE* out) : out_(out), live_(isatty(fileno(out)) != 0) {}
+  ProgressCallback(std::FILE* out, bool is_terminal) : out_(out), live_(is_terminal) {}
 
   absl::Status OnBegin(Trainer&) override {
     last_ = absl::InfinitePast();
@@ -154,7 +154,10 @@ class Watch final : public Callback {
 
 }  // namespace
 
-CallbackPtr Progress(std::FILE* out) { return std::make_shared<ProgressCallback>(out); }
+CallbackPtr Progress(std::FILE* out, absl::optional<bool> is_terminal) {
+  return std::make_shared<ProgressCallback>(
+      out, is_terminal.has_value() ? *is_terminal : isatty(fileno(out)) != 0);
+}
 
 CallbackPtr EarlyStopping(WatchOptions options) {
   return std::make_shared<Watch>(std::move(options), /*stops=*/true);

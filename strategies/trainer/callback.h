@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "strategies/trainer/progress.h"
 
 namespace tandem {
@@ -37,7 +38,8 @@ class Callback {
                                        const EpochResult& /*result*/) {
     return Next::kGoOn;
   }
-  // After the last epoch, also when the training was stopped or failed.
+  // After the last epoch, also when the training was stopped or failed; not when OnBegin failed
+  // here or in a callback before this one.
   virtual absl::Status OnEnd(Trainer& /*trainer*/) { return absl::OkStatus(); }
 };
 
@@ -46,8 +48,8 @@ using CallbackPtr = std::shared_ptr<Callback>;
 namespace callback {
 
 // On a terminal one live line with step, loss, metrics, examples/s and time left; elsewhere one
-// line an epoch.
-CallbackPtr Progress(std::FILE* out = stdout);
+// line an epoch. `is_terminal`: whether `out` is one; not set: what the system says.
+CallbackPtr Progress(std::FILE* out = stdout, absl::optional<bool> is_terminal = absl::nullopt);
 
 struct WatchOptions {
   // "loss", a metric's name, or one of these after "validation_". An epoch without it is
