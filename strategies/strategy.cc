@@ -6,8 +6,11 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status.h"
+#include "core/graph/device_name.h"
+#include "runtime/cluster/cluster_config.h"
 #include "runtime/device/device.h"
 #include "strategies/central_storage/central_storage.h"
 #include "strategies/local/local_runner.h"
@@ -22,11 +25,11 @@ class LocalStrategy final : public Strategy {
  public:
   enum class Kind { kOneDevice, kMirrored, kCentralStorage };
 
-  LocalStrategy(Kind kind, std::vector<std::string> replicas, int virtual_replicas,
+  LocalStrategy(Kind kind, ReplicaBuilderOptions replicas, absl::Duration collective_timeout,
                 std::shared_ptr<DeviceSet> devices)
       : kind_(kind),
         replicas_(std::move(replicas)),
-        virtual_replicas_(virtual_replicas),
+        collective_timeout_(collective_timeout),
         devices_(std::move(devices)) {}
 
   std::string name() const override {
@@ -44,30 +47,29 @@ class LocalStrategy final : public Strategy {
   absl::StatusOr<std::unique_ptr<StrategyBuilder>> NewBuilder() const override {
     switch (kind_) {
       case Kind::kOneDevice:
-        return NewOneDeviceBuilder(replicas_[0], virtual_replicas_);
+        return NewOneDeviceBuilder(replicas_.devices[0], replicas_.virtual_replicas);
       case Kind::kMirrored:
-        return NewMirroredBuilder({.devices = replicas_, .virtual_replicas = virtual_replicas_});
+        return NewMirroredBuilder(replicas_);
       case Kind::kCentralStorage:
         break;
     }
-    return NewCentralStorageBuilder({.devices = replicas_,
-                                     .central_device = devices_->host().name(),
-                                     .virtual_replicas = virtual_replicas_});
+    return NewCentralStorageBuilder(replicas_, devices_->host().name());
   }
 
   absl::StatusOr<std::unique_ptr<StrategyRunner>> NewRunner(
       const StrategyBuilder& builder) const override {
     SessionOptions session;
     session.devices = devices_;
+    session.collective_timeout = collective_timeout_;
     // Sums inside a kernel must not depend on how many threads share them.
-    if (virtual_replicas_ > 0) session.inner_parallelism = 1;
+    if (replicas_.virtual_replicas > 0) session.inner_parallelism = 1;
     return LocalRunner::Create(builder, std::move(session));
   }
 
  private:
   const Kind kind_;
-  const std::vector<std::string> replicas_;
-  const int virtual_replicas_;
+  const ReplicaBuilderOptions replicas_;
+  const absl::Duration collective_timeout_;
   const std::shared_ptr<DeviceSet> devices_;
 };
 
@@ -87,6 +89,11 @@ absl::StatusOr<std::unique_ptr<Strategy>> OverDevices(LocalStrategy::Kind kind,
     return errors::InvalidArgument(options.replicas, " replicas; 1 to ", kMostReplicas,
                                    " are possible");
   }
+  if (options.bucket_bytes <= 0 || options.collective_timeout <= absl::ZeroDuration()) {
+    return errors::InvalidArgument("buckets of ", options.bucket_bytes, " bytes and a timeout of ",
+                                   absl::FormatDuration(options.collective_timeout),
+                                   " were asked for; both must be positive");
+  }
   const std::string type = absl::AsciiStrToUpper(options.device_type);
   std::shared_ptr<DeviceSet> devices;
   if (std::getenv("TANDEM_DEVICES") == nullptr && options.replicas > 0) {
@@ -102,26 +109,56 @@ absl::StatusOr<std::unique_ptr<Strategy>> OverDevices(LocalStrategy::Kind kind,
                                    std::max(options.replicas, 1));
   }
   if (options.replicas > 0) replicas.resize(static_cast<size_t>(options.replicas));
-  return std::make_unique<LocalStrategy>(kind, std::move(replicas), options.virtual_replicas,
+  ReplicaBuilderOptions builder;
+  builder.devices = std::move(replicas);
+  builder.virtual_replicas = options.virtual_replicas;
+  builder.bucket_bytes = options.bucket_bytes;
+  return std::make_unique<LocalStrategy>(kind, std::move(builder), options.collective_timeout,
                                          std::move(devices));
 }
 
-// All devices of the fastest type that the environment declares.
+// The fastest type that the environment declares devices of, in the order of core/passes/place.h.
+// SIM only imitates a device.
 absl::StatusOr<std::string> FastestType() {
   TANDEM_ASSIGN_OR_RETURN(const std::shared_ptr<DeviceSet> devices, DeviceSet::FromEnvironment());
-  for (const char* type : {kCuda, kSim}) {
+  for (const char* type : {kCuda, kCpu}) {
     if (!DevicesOfType(*devices, type).empty()) return std::string(type);
   }
-  return std::string(kCpu);
+  return std::string(kSim);
+}
+
+// What TF_CONFIG says may be done here: one task can train by itself.
+absl::Status CheckTfConfig(const char* document) {
+  const absl::StatusOr<ClusterConfig> config = ParseClusterConfig(document);
+  if (!config.ok()) return WithContext(config.status(), "TF_CONFIG");
+  // An evaluator is not part of its cluster.
+  const int others = config->task.has_value() && config->Address(*config->task) == nullptr ? 1 : 0;
+  const int tasks = config->num_tasks() + others;
+  if (tasks <= 1) return absl::OkStatus();
+  return errors::Unimplemented(
+      "TF_CONFIG has ", tasks,
+      " tasks, but training over more than one is not supported yet; unset it, or set "
+      "TANDEM_STRATEGY=mirrored, to train on this machine's devices");
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Strategy>> Strategy::OneDevice(OneDeviceOptions options) {
   TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<DeviceSet> devices, DeviceSet::FromEnvironment());
-  return std::make_unique<LocalStrategy>(LocalStrategy::Kind::kOneDevice,
-                                         std::vector<std::string>{options.device},
-                                         options.virtual_replicas, std::move(devices));
+  TANDEM_ASSIGN_OR_RETURN(const DeviceName base, DeviceName::Parse(devices->host().name()));
+  TANDEM_ASSIGN_OR_RETURN(const DeviceName name, CompleteDeviceName(options.device, base));
+  if (devices->Find(name.ToString()) == nullptr) {
+    const std::string known =
+        absl::StrJoin(devices->devices(), ", ",
+                      [](std::string* out, const auto& device) { out->append(device->name()); });
+    return errors::InvalidArgument("there is no device '", options.device, "'; there are: ", known,
+                                   " (TANDEM_DEVICES declares more)");
+  }
+  ReplicaBuilderOptions replicas;
+  replicas.devices = {name.ToString()};
+  replicas.virtual_replicas = options.virtual_replicas;
+  return std::make_unique<LocalStrategy>(LocalStrategy::Kind::kOneDevice, std::move(replicas),
+                                         ReplicaOptions().collective_timeout, std::move(devices));
 }
 
 absl::StatusOr<std::unique_ptr<Strategy>> Strategy::Mirrored(ReplicaOptions options) {
@@ -134,18 +171,15 @@ absl::StatusOr<std::unique_ptr<Strategy>> Strategy::CentralStorage(ReplicaOption
 
 absl::StatusOr<std::unique_ptr<Strategy>> Strategy::FromEnvironment() {
   const char* const wished = std::getenv("TANDEM_STRATEGY");
-  if (wished == nullptr && std::getenv("TF_CONFIG") != nullptr) {
-    return errors::Unimplemented(
-        "TF_CONFIG is set, but training over several tasks is not supported yet; unset it, or set "
-        "TANDEM_STRATEGY=mirrored, to train on this machine's devices");
-  }
+  const char* const cluster = std::getenv("TF_CONFIG");
+  if (wished == nullptr && cluster != nullptr) TANDEM_RETURN_IF_ERROR(CheckTfConfig(cluster));
   const std::string name = wished == nullptr ? "mirrored" : wished;
-  if (name == "one_device") return OneDevice({});
-  if (name == "mirrored" || name == "central_storage") {
-    ReplicaOptions options;
-    TANDEM_ASSIGN_OR_RETURN(options.device_type, FastestType());
-    return name == "mirrored" ? Mirrored(options) : CentralStorage(options);
-  }
+  TANDEM_ASSIGN_OR_RETURN(const std::string type, FastestType());
+  if (name == "one_device") return OneDevice({.device = absl::StrCat("/device:", type, ":0")});
+  ReplicaOptions options;
+  options.device_type = type;
+  if (name == "mirrored") return Mirrored(options);
+  if (name == "central_storage") return CentralStorage(options);
   return errors::InvalidArgument("TANDEM_STRATEGY is '", name,
                                  "'; it can be one_device, mirrored or central_storage");
 }

@@ -2,16 +2,11 @@
 
 #include <utility>
 
-#include "strategies/local/replica_builder.h"
-
 namespace tandem {
 
 absl::StatusOr<std::unique_ptr<StrategyBuilder>> NewCentralStorageBuilder(
-    CentralStorageOptions options) {
-  ReplicaBuilderOptions replicas;
-  replicas.devices = std::move(options.devices);
-  replicas.central_device = std::move(options.central_device);
-  replicas.virtual_replicas = options.virtual_replicas;
+    ReplicaBuilderOptions replicas, std::string central_device) {
+  replicas.central_device = std::move(central_device);
   return NewReplicaBuilder(std::move(replicas));
 }
 

@@ -6,24 +6,17 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "strategies/builder.h"
+#include "strategies/local/replica_builder.h"
 
 namespace tandem {
 
-struct CentralStorageOptions {
-  // One replica runs on each. At least one.
-  std::vector<std::string> devices;
-  std::string central_device = "/device:CPU:0";
-  // See ReplicaBuilderOptions.
-  int virtual_replicas = 0;
-};
-
+// One replica runs on each of `replicas.devices`; the variables live on `central_device`.
 // InvalidArgument: no device, or fewer virtual replicas than devices.
 absl::StatusOr<std::unique_ptr<StrategyBuilder>> NewCentralStorageBuilder(
-    CentralStorageOptions options);
+    ReplicaBuilderOptions replicas, std::string central_device = "/device:CPU:0");
 
 }  // namespace tandem
 

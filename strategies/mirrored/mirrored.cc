@@ -2,15 +2,16 @@
 
 #include <utility>
 
-#include "strategies/local/replica_builder.h"
+#include "core/base/status.h"
 
 namespace tandem {
 
-absl::StatusOr<std::unique_ptr<StrategyBuilder>> NewMirroredBuilder(MirroredOptions options) {
-  ReplicaBuilderOptions replicas;
-  replicas.devices = std::move(options.devices);
-  replicas.virtual_replicas = options.virtual_replicas;
-  replicas.bucket_bytes = options.bucket_bytes;
+absl::StatusOr<std::unique_ptr<StrategyBuilder>> NewMirroredBuilder(
+    ReplicaBuilderOptions replicas) {
+  if (!replicas.central_device.empty()) {
+    return errors::InvalidArgument("mirrored variables live on every device, not on '",
+                                   replicas.central_device, "' alone");
+  }
   return NewReplicaBuilder(std::move(replicas));
 }
 

@@ -4,24 +4,16 @@
 #define TANDEM_STRATEGIES_MIRRORED_MIRRORED_H_
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "strategies/builder.h"
+#include "strategies/local/replica_builder.h"
 
 namespace tandem {
 
-struct MirroredOptions {
-  // One replica runs on each, and each has a copy of every variable. At least one.
-  std::vector<std::string> devices;
-  // See ReplicaBuilderOptions.
-  int virtual_replicas = 0;
-  int64_t bucket_bytes = int64_t{1} << 20;
-};
-
-// InvalidArgument: no device, or fewer virtual replicas than devices.
-absl::StatusOr<std::unique_ptr<StrategyBuilder>> NewMirroredBuilder(MirroredOptions options);
+// One replica runs on each of `replicas.devices`, and each device has a copy of every variable.
+// InvalidArgument: no device, fewer virtual replicas than devices, or a central device.
+absl::StatusOr<std::unique_ptr<StrategyBuilder>> NewMirroredBuilder(ReplicaBuilderOptions replicas);
 
 }  // namespace tandem
 

@@ -133,7 +133,7 @@ absl::StatusOr<std::unique_ptr<TestModel>> TestModel::Create(LayerPtr model,
 }
 
 absl::Status TestModel::Build(const Layer& model, const std::vector<Tensor>& examples) {
-  MirroredOptions mirrored;
+  ReplicaBuilderOptions mirrored;
   for (int i = 0; i < options_.replicas; ++i) {
     mirrored.devices.push_back(absl::StrCat("/device:", options_.device, ":", i));
   }

@@ -11,7 +11,7 @@ namespace {
 class ApplyTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    MirroredOptions options;
+    ReplicaBuilderOptions options;
     options.devices = {"/device:CPU:0"};
     auto builder = NewMirroredBuilder(options);
     ASSERT_TRUE(builder.ok()) << builder.status();

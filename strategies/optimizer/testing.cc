@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<TestTraining>> TestTraining::Create(
 }
 
 absl::Status TestTraining::Build() {
-  MirroredOptions mirrored;
+  ReplicaBuilderOptions mirrored;
   mirrored.devices = options_.devices;
   TANDEM_ASSIGN_OR_RETURN(builder_, NewMirroredBuilder(mirrored));
   const Scope host = builder_->host_scope();
