@@ -1,5 +1,6 @@
 #include "strategies/testing/unruly_strategy.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -26,10 +27,24 @@ class UnrulyStrategy::Runner final : public StrategyRunner {
     return runner_->Run(program, std::move(input));
   }
   int max_steps_in_flight() const override { return strategy_.options_.steps_in_flight; }
-  void CancelSteps(const absl::Status& reason) override { runner_->CancelSteps(reason); }
+  // What is held is told; groups that have begun will not be complete.
+  void CancelSteps(const absl::Status& reason) override {
+    runner_->CancelSteps(reason);
+    std::map<int64_t, std::map<int64_t, Ended>> held;
+    {
+      MutexLock lock(mu_);
+      complete_ = last_group_;
+      held.swap(held_);
+    }
+    for (auto& group : held) Tell(group.second);
+  }
 
   void Start(int program, StepInput input, Done done) override {
     const int64_t step = input.step;
+    {
+      MutexLock lock(mu_);
+      last_group_ = std::max(last_group_, step / strategy_.options_.steps_in_flight);
+    }
     if (absl::Status lost = LoseMember(step); !lost.ok()) {
       done(std::move(lost));
       return;
@@ -78,11 +93,15 @@ class UnrulyStrategy::Runner final : public StrategyRunner {
       MutexLock lock(mu_);
       std::map<int64_t, Ended>& held = held_[step / size];
       held.emplace(step, std::move(ended));
-      if (static_cast<int64_t>(held.size()) < size) return;
+      if (static_cast<int64_t>(held.size()) < size && step / size > complete_) return;
       group = std::move(held);
       held_.erase(step / size);
     }
-    strategy_.steps_out_of_order_ += size - 1;
+    strategy_.steps_out_of_order_ += static_cast<int64_t>(group.size()) - 1;
+    Tell(group);
+  }
+
+  static void Tell(std::map<int64_t, Ended>& group) {
     for (auto entry = group.rbegin(); entry != group.rend(); ++entry) {
       entry->second.done(std::move(entry->second.result));
     }
@@ -96,6 +115,8 @@ class UnrulyStrategy::Runner final : public StrategyRunner {
 
   Mutex mu_;
   std::map<int64_t, std::map<int64_t, Ended>> held_ ABSL_GUARDED_BY(mu_);  // By group and step.
+  int64_t last_group_ ABSL_GUARDED_BY(mu_) = -1;                           // That was begun.
+  int64_t complete_ ABSL_GUARDED_BY(mu_) = -1;  // Groups up to this one wait for nobody.
 
   // The last member: it waits for its steps, which use the others.
   const std::unique_ptr<LocalRunner> runner_;

@@ -15,7 +15,8 @@ namespace tandem::testing {
 
 struct UnrulyOptions {
   // Steps in flight. Those of one group (steps 0 … n-1, n … 2n-1, and so on) end in reverse order,
-  // once all of them are done: the number of steps of a training must be a multiple of it.
+  // once all of them are done or cancelled: the number of steps of a training must be a multiple of
+  // it.
   int steps_in_flight = 4;
   // The first start of this step loses a member; -1: none is lost.
   int64_t lost_step = -1;

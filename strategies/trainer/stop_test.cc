@@ -3,7 +3,9 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
+#include "runtime/input/functions.h"
 #include "strategies/testing/classification_problem.h"
+#include "strategies/trainer/signals.h"
 #include "strategies/trainer/trainer.h"
 
 namespace tandem {
@@ -59,6 +61,53 @@ TEST_F(Stopping, SigtermEndsWithTheCodeThatAsksForARestart) {
 TEST_F(Stopping, SigintEndsWithTheCodeOfAnInterrupt) {
   EXPECT_EQ(Fit([] { std::raise(SIGINT); }), 3);
   EXPECT_EQ(ExitCodeOf(status_), 130);
+}
+
+std::function<void()> stop;  // What the fifth example of a validation does.
+int64_t last_example = 0;
+
+const bool stop_registered = data::RegisterMapFunction(
+    "stop_test_stop",
+    [](const data::MapContext& context, data::Element element) -> absl::StatusOr<data::Element> {
+      last_example = context.index;
+      if (context.index == 4) stop();
+      return element;
+    });
+
+TEST_F(Stopping, AValidationEndsToo) {
+  ASSERT_TRUE(stop_registered);
+  FitOptions fit;
+  fit.validation = data::Dataset::FromTensors(testing::ClassificationBatch(9, 30))
+                       .Map("stop_test_stop")
+                       .Batch(5);
+  stop = [] { std::raise(SIGTERM); };
+  EXPECT_EQ(Fit([] {}, fit), 20);
+  EXPECT_EQ(ExitCodeOf(status_), 143) << status_;
+  EXPECT_EQ(last_example, 4);
+  stop = [this] { trainer_.Stop(); };
+  EXPECT_EQ(Fit([] {}, fit), 20);
+  EXPECT_EQ(ExitCodeOf(status_), 130) << status_;
+  EXPECT_EQ(last_example, 4);
+  stop = nullptr;
+}
+
+TEST(StopOnSignals, SeesWhatCameSinceItWasMade) {
+  const StopOnSignals first(/*active=*/true);
+  std::raise(SIGTERM);
+  const StopOnSignals second(/*active=*/true);
+  EXPECT_EQ(first.received(), SIGTERM);
+  EXPECT_EQ(second.received(), 0);
+}
+
+TEST(StopOnSignals, OneThatHasSeenNoneIsNotEndedByWhatOthersSaw) {
+  auto first = std::make_unique<StopOnSignals>(/*active=*/true);
+  std::raise(SIGTERM);
+  const StopOnSignals second(/*active=*/true);
+  EXPECT_EQ(first->received(), SIGTERM);
+  first.reset();
+  // The first one for those that live: the process goes on.
+  std::raise(SIGINT);
+  EXPECT_EQ(second.received(), SIGINT);
 }
 
 int handled = 0;

@@ -100,6 +100,11 @@ class StepBuilder {
                              : sum;
     const Output loss = scope.Call("RealDiv", {total, global_batch_size_});
     TANDEM_RETURN_IF_ERROR(scope.status());
+    if (!loss.shape().IsCompatibleWith(PartialShape({}))) {
+      return errors::InvalidArgument("the loss gives numbers of shape ",
+                                     examples.shape().DebugString(),
+                                     "; one for each example is wanted: [batch]");
+    }
     parts.losses.push_back(loss);
     size_t next = 0;
     std::vector<int> counts;
@@ -118,6 +123,11 @@ class StepBuilder {
       for (const Output& one : *sums) {
         if (!one.valid()) {
           return errors::InvalidArgument("metric '", metric->name(), "' gives an invalid output");
+        }
+        if (one.dtype() != kFloat32) {
+          return errors::InvalidArgument("metric '", metric->name(), "' gives a sum of type ",
+                                         DataTypeName(one.dtype()),
+                                         "; sums are float32 (Metric::Sums): Cast it");
         }
         if (next == parts.sums.size()) parts.sums.emplace_back();
         parts.sums[next++].push_back(one);
@@ -244,6 +254,24 @@ class StepBuilder {
 };
 
 }  // namespace
+
+absl::Status CheckBatch(const std::vector<Tensor>& batch) {
+  if (batch.size() < 2) {
+    return errors::InvalidArgument(
+        "a batch to train or evaluate with has inputs and labels; there ",
+        batch.size() == 1 ? "is one tensor" : "is no tensor");
+  }
+  for (const Tensor& tensor : batch) {
+    if (tensor.shape().rank() < 1 || batch[0].shape().rank() < 1 ||
+        tensor.shape().dim(0) != batch[0].shape().dim(0)) {
+      return errors::InvalidArgument(
+          "a batch has tensors of the shapes ", batch[0].shape().DebugString(), " and ",
+          tensor.shape().DebugString(), "; the first size of all must be the same: the batch");
+    }
+  }
+  if (batch[0].shape().dim(0) == 0) return errors::InvalidArgument("a batch has no examples");
+  return absl::OkStatus();
+}
 
 absl::StatusOr<TrainStep> BuildTrainStep(StrategyBuilder& builder, const nn::Layer& model,
                                          const LossFunction& loss,

@@ -11,8 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/passes/prune.h"
+#include "core/tensor/tensor.h"
 #include "strategies/builder.h"
 #include "strategies/nn/layer.h"
 #include "strategies/nn/loss.h"
@@ -26,6 +28,9 @@ struct BatchTensor {
   PartialShape shape;
   DataType dtype = kFloat32;
 };
+
+// InvalidArgument: fewer than two tensors, no examples, or first sizes that differ.
+absl::Status CheckBatch(const std::vector<Tensor>& batch);
 
 struct TrainStepOptions {
   std::vector<BatchTensor> batch;  // Two at least; the labels are the last.

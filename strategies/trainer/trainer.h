@@ -23,8 +23,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "core/tensor/tensor.h"
 #include "runtime/input/dataset.h"
@@ -41,7 +43,8 @@ namespace tandem {
 
 // The next global batch, or nothing at the end of an epoch.
 using NextBatch = std::function<absl::StatusOr<absl::optional<std::vector<Tensor>>>()>;
-// Begins an epoch (counted from 0).
+// Begins an epoch (counted from 0). With FitOptions::steps_per_epoch epochs may share what one call
+// gives; the calls are counted then.
 using OpenEpoch = std::function<absl::StatusOr<NextBatch>(int epoch)>;
 
 // Epochs over a data set: epoch i is its iteration i.
@@ -49,7 +52,9 @@ OpenEpoch Epochs(data::Dataset dataset);
 
 struct FitOptions {
   int epochs = 1;
-  // For the display of progress; -1: as the data set says, or as many as the last epoch had.
+  // An epoch has at most so many steps, and the next one goes on in the data where it stopped; so
+  // an epoch of data without an end (Dataset::Repeat) has one. It is shorter where the data ends,
+  // which then begins again. -1: an epoch is once through the data.
   int64_t steps_per_epoch = -1;
   // Evaluated after each epoch; its results are in EpochResult::validation.
   absl::optional<data::Dataset> validation;
@@ -65,8 +70,9 @@ struct FitOptions {
   // process. The former handlers are back when Fit returns. A second signal ends the process at
   // once.
   bool handle_signals = true;
-  // How often in a row a step that lost a member is started again.
-  int max_step_attempts = 10;
+  // How long the steps in flight have to end after an error, or when the training was stopped,
+  // before they are cancelled. Of strategies that have several in flight only.
+  absl::Duration step_grace = absl::Seconds(10);
 };
 
 struct TrainerOptions {
@@ -77,6 +83,8 @@ struct TrainerOptions {
   absl::optional<std::vector<MetricPtr>> metrics;
   // Looks at every gradient in every step, which costs a pass over them.
   bool check_gradients = false;
+  // How often in a row a step (a batch of an evaluation, a prediction) that lost a member is tried.
+  int max_step_attempts = 10;
 };
 
 // Why a training was stopped.
@@ -91,13 +99,15 @@ class Trainer {
   // Trains for whole epochs. The first batch decides the types and shapes of the model's inputs.
   //
   // InvalidArgument: an epoch without a batch, or batches that do not fit. Cancelled: Stop was
-  // called, or a signal came (the running steps were finished; the variables are whole);
-  // ExitCodeOf(status) is what the process should end with. Aborted: a step lost members
-  // max_step_attempts times in a row. Errors of the data, of callbacks and of kernels pass through.
+  // called, or a signal came (the running steps were finished, and the variables are whole, unless
+  // a step took longer than FitOptions::step_grace); ExitCodeOf(status) is what the process should
+  // end with. Aborted: a step lost members max_step_attempts times in a row. Errors of the data, of
+  // callbacks and of kernels pass through.
   absl::StatusOr<std::vector<EpochResult>> Fit(const OpenEpoch& data, const FitOptions& options);
   absl::StatusOr<std::vector<EpochResult>> Fit(const data::Dataset& data,
                                                const FitOptions& options);
-  // FailedPrecondition: Fit has not run yet. InvalidArgument: no data, or batches that do not fit.
+  // One batch at a time. FailedPrecondition: Fit has not run yet. InvalidArgument: no data, or
+  // batches that do not fit. Aborted: as Fit.
   absl::StatusOr<EpochResult> Evaluate(const OpenEpoch& data);
   absl::StatusOr<EpochResult> Evaluate(const data::Dataset& data) { return Evaluate(Epochs(data)); }
   // The model's outputs for one batch, in order. `inputs`: as in training, without labels.
@@ -127,9 +137,22 @@ class Trainer {
  private:
   class FitRun;
 
+  // `steps`: how many an epoch will have, for the display of progress; -1: not known.
+  absl::StatusOr<std::vector<EpochResult>> FitKnowing(int64_t steps, const OpenEpoch& data,
+                                                      const FitOptions& options);
   // Builds the graph and the runner, for batches like `batch`.
   absl::Status Prepare(const std::vector<Tensor>& batch);
   absl::Status CheckPrepared() const;
+  // Takes down what the runner tells of its members.
+  void NoteMembers();
+  // OK when a step that ended with `status` shall be started again; else the error of `what`, which
+  // was tried `attempts` times.
+  absl::Status MayRepeat(const absl::Status& status, int attempts, const std::string& what);
+  // Runs a step, again when it lost members.
+  StrategyRunner::Result RunStep(int program, const StepInput& input, const std::string& what);
+  // Ends with the first error of `check_stop`, which is asked before each batch.
+  absl::StatusOr<EpochResult> EvaluateUnlessStopped(const OpenEpoch& data,
+                                                    absl::FunctionRef<absl::Status()> check_stop);
 
   const Strategy& strategy_;
   const nn::LayerPtr model_;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
+#include "runtime/input/functions.h"
 #include "strategies/optimizer/accumulate.h"
 #include "strategies/testing/classification_problem.h"
 #include "strategies/testing/unruly_strategy.h"
@@ -85,9 +86,10 @@ TEST(Trainer, NamesTheFirstGradientThatIsNotFinite) {
 }
 
 TEST(Trainer, FailsTheSameWayTwiceWhenItCannotBegin) {
-  const auto strategy = Strategy::OneDevice({.device = "/device:CPU:77"});
-  ASSERT_TRUE(strategy.ok());
-  Trainer trainer(**strategy, TwoLayers(), loss::SparseSoftmaxCrossEntropy(), Momentum());
+  const auto strategy = Mirrored(1);
+  // A model without variables.
+  Trainer trainer(*strategy, nn::Sequential({nn::Activation("relu")}),
+                  loss::SparseSoftmaxCrossEntropy(), Momentum());
   const absl::Status first = trainer.Fit(ClassificationEpochs(1), {}).status();
   EXPECT_EQ(first.code(), absl::StatusCode::kInvalidArgument) << first;
   EXPECT_EQ(trainer.Fit(ClassificationEpochs(1), {}).status(), first);
@@ -200,12 +202,67 @@ TEST(Trainer, StepsMayEndOutOfOrderAndMembersMayBeLost) {
   EXPECT_GT(events[1].generation, events[0].generation);
 }
 
+TEST(Trainer, StepsInFlightThatDoNotEndAreCancelledAfterAnError) {
+  const UnrulyStrategy strategy({.steps_in_flight = 4});
+  Trainer trainer(strategy, TwoLayers(), loss::SparseSoftmaxCrossEntropy(),
+                  optimizer::Sgd({.learning_rate = 0.2}));
+  FitOptions fit;
+  fit.step_grace = absl::ZeroDuration();
+  // The data fails when two steps of the second group are in flight, which wait for the others.
+  const auto failing = [](int) -> absl::StatusOr<NextBatch> {
+    auto next = std::make_shared<int>(0);
+    return NextBatch([next]() -> absl::StatusOr<absl::optional<std::vector<Tensor>>> {
+      if (*next == 6) return absl::DataLossError("the disk is gone");
+      return absl::optional<std::vector<Tensor>>(ClassificationBatch((*next)++));
+    });
+  };
+  EXPECT_EQ(trainer.Fit(failing, fit).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(trainer.step(), 6);
+  // The trainer goes on: 6 and 7 belong to the group that was cancelled.
+  const auto history = trainer.Fit(ClassificationEpochs(6), fit);
+  ASSERT_TRUE(history.ok()) << history.status();
+  EXPECT_EQ(history->back().examples, 120);
+}
+
+TEST(Trainer, AStopInTheMiddleOfAGroupEndsTheTraining) {
+  const UnrulyStrategy strategy({.steps_in_flight = 4});
+  Trainer trainer(strategy, TwoLayers(), loss::SparseSoftmaxCrossEntropy(),
+                  optimizer::Sgd({.learning_rate = 0.2}));
+  FitOptions fit;
+  fit.step_grace = absl::ZeroDuration();
+  const auto stopping = [&](int) -> absl::StatusOr<NextBatch> {
+    auto next = std::make_shared<int>(0);
+    return NextBatch([&, next]() -> absl::StatusOr<absl::optional<std::vector<Tensor>>> {
+      if (*next == 6) trainer.Stop(StopReason::kPreempted);
+      return absl::optional<std::vector<Tensor>>(ClassificationBatch((*next)++));
+    });
+  };
+  const absl::Status status = trainer.Fit(stopping, fit).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+  EXPECT_EQ(ExitCodeOf(status), 143);
+  EXPECT_EQ(trainer.step(), 7);
+}
+
+TEST(Trainer, EvaluationsAndPredictionsThatLoseAMemberAreRepeated) {
+  // The steps of both have the number of the next training step.
+  const UnrulyStrategy strategy({.steps_in_flight = 1, .lost_step = 4, .failures = 4});
+  Trainer trainer(strategy, TwoLayers(), loss::SparseSoftmaxCrossEntropy(), Momentum(),
+                  {.max_step_attempts = 3});
+  ASSERT_TRUE(trainer.Fit(ClassificationEpochs(4), {}).ok());
+  const absl::Status status = trainer.Evaluate(ClassificationEpochs(2)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_TRUE(absl::StrContains(status.message(), "batch 1 was aborted 3 times")) << status;
+  const auto prediction = trainer.Predict(ClassificationBatch(5)[0]);
+  ASSERT_TRUE(prediction.ok()) << prediction.status();
+  EXPECT_EQ(trainer.TakeMemberEvents().size(), 8u);
+  EXPECT_TRUE(trainer.Evaluate(ClassificationEpochs(2)).ok());
+}
+
 TEST(Trainer, GivesUpAStepThatIsLostTooOften) {
   const UnrulyStrategy hopeless({.steps_in_flight = 2, .lost_step = 0, .failures = 100});
-  Trainer other(hopeless, TwoLayers(), loss::SparseSoftmaxCrossEntropy(), Momentum());
-  FitOptions fit;
-  fit.max_step_attempts = 3;
-  const absl::Status status = other.Fit(ClassificationEpochs(1), fit).status();
+  Trainer other(hopeless, TwoLayers(), loss::SparseSoftmaxCrossEntropy(), Momentum(),
+                {.max_step_attempts = 3});
+  const absl::Status status = other.Fit(ClassificationEpochs(1), {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_TRUE(absl::StrContains(status.message(), "3 times")) << status;
 }
@@ -335,6 +392,134 @@ TEST(Trainer, CallbacksSeeStepsEpochsAndTheEnd) {
   EXPECT_FALSE(history->back().Value("validation_auc").has_value());
 }
 
+TEST(Trainer, AnEpochHasAtMostItsNumberOfStepsAndTheNextGoesOnThere) {
+  const auto strategy = Mirrored(1);
+  Trainer trainer(*strategy, TwoLayers(), loss::SparseSoftmaxCrossEntropy(), Momentum());
+  const auto recorder = std::make_shared<Recorder>();
+  FitOptions fit;
+  fit.epochs = 5;
+  fit.steps_per_epoch = 3;
+  fit.callbacks = {recorder};
+  // Six batches: the third epoch begins the data again, as does the fifth.
+  std::vector<int> opened;
+  std::vector<int64_t> taken;
+  const auto data = [&](int epoch) -> absl::StatusOr<NextBatch> {
+    opened.push_back(epoch);
+    auto next = std::make_shared<int64_t>(0);
+    return NextBatch([&, next]() -> absl::StatusOr<absl::optional<std::vector<Tensor>>> {
+      if (*next == 6) return absl::optional<std::vector<Tensor>>();
+      taken.push_back(*next);
+      return absl::optional<std::vector<Tensor>>(ClassificationBatch((*next)++));
+    });
+  };
+  const auto history = trainer.Fit(data, fit);
+  ASSERT_TRUE(history.ok()) << history.status();
+  EXPECT_EQ(recorder->calls,
+            "bssse"
+            "ssse"
+            "ssse"
+            "ssse"
+            "ssse"
+            "E");
+  EXPECT_EQ(opened, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(taken, (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 0, 1, 2}));
+
+  // An epoch over data without an end has an end.
+  fit.epochs = 2;
+  const auto endless = trainer.Fit(Examples(0, 30).Repeat().Batch(10), fit);
+  ASSERT_TRUE(endless.ok()) << endless.status();
+  ASSERT_EQ(endless->size(), 2u);
+  EXPECT_EQ(endless->back().examples, 30);
+  EXPECT_EQ(recorder->last.steps, 3);
+
+  // Where the data ends an epoch is shorter.
+  fit.epochs = 3;
+  fit.steps_per_epoch = 2;
+  const auto shorter = trainer.Fit(Examples(0, 30).Batch(10), fit);
+  ASSERT_TRUE(shorter.ok()) << shorter.status();
+  EXPECT_EQ((*shorter)[0].examples, 20);
+  EXPECT_EQ((*shorter)[1].examples, 10);
+  EXPECT_EQ((*shorter)[2].examples, 20);
+
+  fit.steps_per_epoch = 0;
+  EXPECT_EQ(trainer.Fit(ClassificationEpochs(1), fit).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Trainer, EndsTheCallbacksThatBeganWhenOneCannotAndFulfilsAStop) {
+  class Failing final : public Callback {
+   public:
+    absl::Status OnBegin(Trainer&) override { return absl::DataLossError("no log file"); }
+    absl::Status OnEnd(Trainer&) override {
+      ADD_FAILURE() << "it never began";
+      return absl::OkStatus();
+    }
+  };
+  const auto strategy = Mirrored(1);
+  Trainer trainer(*strategy, TwoLayers(), loss::SparseSoftmaxCrossEntropy(), Momentum());
+  const auto first = std::make_shared<Recorder>();
+  const auto third = std::make_shared<Recorder>();
+  FitOptions fit;
+  fit.callbacks = {first, std::make_shared<Failing>(), third};
+  trainer.Stop();
+  EXPECT_EQ(trainer.Fit(ClassificationEpochs(1), fit).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(first->calls, "bE");
+  EXPECT_EQ(third->calls, "");
+  EXPECT_TRUE(trainer.Fit(ClassificationEpochs(1), {}).ok());
+}
+
+TEST(Trainer, BestWeightsTrainsToTheEndAndKeepsTheBestEpoch) {
+  const auto strategy = Mirrored(2);
+  Trainer trainer(*strategy, TwoLayers(), loss::SparseSoftmaxCrossEntropy(),
+                  optimizer::Sgd({.learning_rate = 0.5, .momentum = 0.95}));
+  double best = 1e9;
+  int best_epoch = -1;
+  std::vector<float> best_weights;
+  FitOptions fit;
+  fit.epochs = 60;
+  fit.validation = Examples(50, 40).Batch(20);
+  fit.callbacks = {callback::BestWeights()};
+  fit.on_epoch = [&](int epoch, const EpochResult& result) {
+    const double value = *result.Value("validation_loss");
+    if (value < best) {
+      best = value;
+      best_epoch = epoch;
+      best_weights = Weights(trainer);
+    }
+    return true;
+  };
+  const auto history = trainer.Fit(Examples(0, 20).Batch(10), fit);
+  ASSERT_TRUE(history.ok()) << history.status();
+  ASSERT_EQ(history->size(), 60u);
+  ASSERT_LT(best_epoch, 59) << "the last epoch is the best; nothing was brought back";
+  EXPECT_EQ(Weights(trainer), best_weights);
+}
+
+const bool bad_example_registered = data::RegisterMapFunction(
+    "trainer_test_bad_example",
+    [](const data::MapContext& context, data::Element element) -> absl::StatusOr<data::Element> {
+      if (context.index == 17) return absl::DataLossError("a bad example");
+      return element;
+    });
+
+TEST(Trainer, AnErrorInAMapReachesTheTrainingWithTheElementsIndex) {
+  ASSERT_TRUE(bad_example_registered);
+  const auto strategy = Mirrored(1);
+  Trainer trainer(*strategy, TwoLayers(), loss::SparseSoftmaxCrossEntropy(), Momentum());
+  int64_t steps = 0;
+  FitOptions fit;
+  fit.on_step = [&](const TrainingProgress& progress) {
+    steps = progress.step;
+    return true;
+  };
+  const data::Dataset data = Examples(0, 30).Map("trainer_test_bad_example").Batch(10);
+  const absl::Status status = trainer.Fit(data, fit).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "a bad example")) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "element 17")) << status;
+  EXPECT_EQ(steps, 1);
+}
+
 TEST(Trainer, EarlyStoppingEndsAndBringsTheBestWeightsBack) {
   const auto strategy = Mirrored(2);
   Trainer trainer(*strategy, TwoLayers(), loss::SparseSoftmaxCrossEntropy(), Momentum());
@@ -405,6 +590,37 @@ TEST(Trainer, ARateThatIsNoneIsAnErrorThatNamesTheStep) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_TRUE(absl::StrContains(status.message(), "step 3")) << status;
   }
+}
+
+TEST(Trainer, AMetricWhoseSumsAreNotFloatsIsRefused) {
+  class Doubles final : public Metric {
+   public:
+    std::string name() const override { return "doubles"; }
+    absl::StatusOr<std::vector<Output>> Sums(const Scope& scope, Output, Output) const override {
+      return std::vector<Output>{scope.Constant(1.0)};
+    }
+    double Result(const std::vector<Tensor>&) const override { return 0; }
+  };
+  const auto strategy = Mirrored(1);
+  Trainer trainer(*strategy, TwoLayers(), loss::SparseSoftmaxCrossEntropy(), Momentum(),
+                  {.metrics = std::vector<MetricPtr>{std::make_shared<Doubles>()}});
+  const absl::Status status = trainer.Fit(ClassificationEpochs(1), {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::StrContains(status.message(), "'doubles'")) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "float64")) << status;
+}
+
+TEST(Trainer, ALossOfOtherThanOneNumberForEachExampleIsRefused) {
+  const auto strategy = Mirrored(1);
+  Trainer trainer(
+      *strategy, TwoLayers(),
+      [](const Scope& scope, Output, Output outputs) -> absl::StatusOr<Output> {
+        return scope.Call("Square", {outputs});
+      },
+      Momentum());
+  const absl::Status status = trainer.Fit(ClassificationEpochs(1), {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::StrContains(status.message(), "one for each example")) << status;
 }
 
 TEST(Trainer, AccuracyIsLeftOutWhereItMeansNothing) {
