@@ -2,11 +2,13 @@
 
 #include <utility>
 
+#include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/passes/insert_copies.h"
 #include "core/passes/symbolic_gradient.h"
 #include "runtime/device/out_of_memory.h"
 #include "runtime/session/kernel_evaluator.h"
+#include "runtime/threads/openmp.h"
 
 namespace tandem {
 
@@ -40,6 +42,19 @@ absl::StatusOr<Kernel*> SharedKernelCache::Get(const Node& node, const SessionDe
 }
 
 namespace {
+
+// Says once a process whether oneDNN will run on threads that know nothing of run tokens: slow, but
+// right.
+void WarnUnlessOpenMpIsOurs() {
+  static const bool warned = [] {
+    const absl::Status status = CheckOpenMpIsOurs();
+    if (!status.ok()) {
+      TANDEM_LOG(Warning) << status.message();
+    }
+    return !status.ok();
+  }();
+  (void)warned;
+}
 
 absl::StatusOr<std::unique_ptr<Plan>> CompileInMemory(Graph graph, const CompileOptions& options) {
   for (const Node* node : graph.nodes()) {
@@ -78,6 +93,7 @@ absl::StatusOr<std::unique_ptr<Plan>> CompileInMemory(Graph graph, const Compile
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Plan>> CompileGraph(Graph graph, const CompileOptions& options) {
+  WarnUnlessOpenMpIsOurs();
   return CatchOutOfMemory([&] { return CompileInMemory(std::move(graph), options); });
 }
 

@@ -12,7 +12,8 @@ namespace tandem {
 
 // OK when a shared library that asks for OpenMP's entry points finds the ones here. Otherwise
 // FailedPrecondition names those that come from somewhere else and says what to do: oneDNN would
-// then run on threads that know nothing of run tokens. Programs check this once when they start.
+// then run on threads that know nothing of run tokens. Sessions check this once, before the first
+// graph is compiled, and log a warning.
 absl::Status CheckOpenMpIsOurs();
 
 struct OpenMpCounts {
