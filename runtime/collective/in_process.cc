@@ -128,6 +128,9 @@ void InProcessCollectives::AllReduce(const CollectiveRequest& request, std::vect
     const auto aborted = aborted_.find(key);
     if (aborted != aborted_.end()) {
       status = aborted->second;
+    } else if (groups_[request.group].generation != group->generation) {
+      // Since this member looked. Whoever changed the group has ended those that it found already.
+      status = errors::Aborted("the members of group '", request.group, "' changed");
     } else {
       std::shared_ptr<Operation>& entry = pending_[key];
       if (entry == nullptr) {

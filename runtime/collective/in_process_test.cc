@@ -193,6 +193,27 @@ TEST(InProcessCollectives, AMemberThatDoesNotComeIsReportedAndThenNamedInTheErro
       << logged;
 }
 
+TEST(InProcessCollectives, NobodyIsLeftBehindInAGroupThatChangesWhileItComes) {
+  InProcessCollectives collectives(absl::InfiniteDuration());
+  collectives.DeclareGroup("replicas", 2);
+  for (int i = 0; i < 1000; ++i) {
+    CancellationManager cancellation;
+    int ended = 0;
+    std::thread member([&] {
+      collectives.AllReduce(Request(0), {Tensor::Scalar<float>(1)}, &cancellation,
+                            [&](const Result&) { ++ended; });
+    });
+    collectives.DeclareGroup("replicas", 2);
+    member.join();
+    // It was ended by the change, or came after it and meets the other one.
+    collectives.AllReduce(Request(1), {Tensor::Scalar<float>(1)}, &cancellation,
+                          [&](const Result&) { ++ended; });
+    ASSERT_GE(ended, 1) << "the change ended nobody, and the two did not meet";
+    collectives.DeclareGroup("replicas", 2);
+    ASSERT_EQ(ended, 2);
+  }
+}
+
 TEST(InProcessCollectives, AGroupThatChangesAbortsWhatItsFormerMembersWaitFor) {
   InProcessCollectives collectives;
   collectives.DeclareGroup("replicas", 2);
