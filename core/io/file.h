@@ -100,7 +100,8 @@ class FileSystem {
 
   // The names in a folder, sorted.
   virtual absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) = 0;
-  // Makes a folder and those above it that are missing; OK when it is there already.
+  // Makes a folder and those above it that are missing, so that they survive a crash of the
+  // machine; OK when it is there already.
   virtual absl::Status MakeDirectories(const std::string& path) = 0;
   // The folder must be empty.
   virtual absl::Status RemoveDirectory(const std::string& path) = 0;

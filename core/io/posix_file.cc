@@ -228,7 +228,12 @@ class Posix : public FileSystem {
     for (size_t end = 0; end < path.size();) {
       end = std::min(path.find('/', end + 1), path.size());
       const std::string folder = path.substr(0, end);
-      if (mkdir(folder.c_str(), 0777) == 0 || errno == EEXIST) continue;
+      if (mkdir(folder.c_str(), 0777) == 0) {
+        // As well as it goes: who may write into a folder may be unable to open it.
+        SyncDirectory(DirectoryOf(folder)).IgnoreError();
+        continue;
+      }
+      if (errno == EEXIST) continue;
       // A folder may be there that this user cannot write into, or on a read-only disk.
       const int error = errno;
       struct stat info;

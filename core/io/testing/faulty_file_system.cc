@@ -111,10 +111,11 @@ std::vector<std::string> FaultyFileSystem::log() const {
 void FaultyFileSystem::Restart(Unsynced unsynced, uint32_t seed) {
   MutexLock lock(mutex_);
   std::mt19937 random(seed);
-  size_t kept = 0;
-  if (unsynced == Unsynced::kKept) kept = unsynced_changes_.size();
-  if (unsynced == Unsynced::kMixed) kept = random() % (unsynced_changes_.size() + 1);
-  for (size_t i = 0; i < kept; ++i) Apply(unsynced_changes_[i], &synced_names_);
+  for (const NameChange& change : unsynced_changes_) {
+    const bool kept =
+        unsynced == Unsynced::kKept || (unsynced == Unsynced::kMixed && random() % 2 == 0);
+    if (kept) Apply(change, &synced_names_);
+  }
   unsynced_changes_.clear();
   names_ = synced_names_;
   std::set<Inode*> inodes;  // A name may have been changed and an inode have two.

@@ -54,8 +54,9 @@ class FaultyFileSystem : public FileSystem {
   enum class Unsynced {
     kKept,
     kLost,
-    // As a journal may leave it: the first so many changes of names; of each file the synced bytes
-    // and a random part of the others, which may have become zeros. `seed` decides.
+    // Any of the changes of names, since nobody promises their order (a rename is done wholly or
+    // not at all); of each file the synced bytes and a random part of the others, which may have
+    // become zeros. `seed` decides.
     kMixed,
   };
   void Restart(Unsynced unsynced, uint32_t seed = 0);
