@@ -29,8 +29,8 @@ absl::StatusOr<size_t> CheckFunctions(const Graph& graph) {
       ++unchecked;
       continue;
     }
-    const auto body = InstantiateFunction(FunctionRef{name, {}}, graph.shared_functions());
-    if (!body.ok()) return WithContext(body.status(), absl::StrCat("function '", name, "'"));
+    TANDEM_RETURN_IF_ERROR(
+        InstantiateFunction(FunctionRef{name, {}}, graph.shared_functions()).status());
   }
   return unchecked;
 }
