@@ -63,6 +63,11 @@ class Differentiator {
         if (!output.valid()) {
           return errors::InvalidArgument("an output that gradients are asked for does not exist");
         }
+        if (output.node->id() >= graph_->id_limit() ||
+            graph_->node(output.node->id()) != output.node) {
+          return errors::InvalidArgument("gradients are asked for '", output.name(),
+                                         "', which is an output of another graph");
+        }
       }
     }
     for (const Output& stop : options_.stop_at) stops_.insert(stop);

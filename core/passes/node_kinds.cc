@@ -45,4 +45,12 @@ bool IsPure(const Node& node) {
   return true;
 }
 
+bool IsFreeConstant(const Node& node) {
+  if (!node.control_inputs().empty()) return false;
+  if (node.Is("_TandemCopy")) {
+    return !*node.Attr<bool>("to_host") && IsFreeConstant(*node.input(0).node);
+  }
+  return node.Is("Const");
+}
+
 }  // namespace tandem

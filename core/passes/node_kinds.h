@@ -15,6 +15,10 @@ bool IsControlFlow(const Node& node);
 // it calls no functions.
 bool IsPure(const Node& node);
 
+// A constant that waits for nothing, or a copy of one for a device: its value is there before a
+// step begins, in every task and in every frame that uses it.
+bool IsFreeConstant(const Node& node);
+
 }  // namespace tandem
 
 #endif  // TANDEM_CORE_PASSES_NODE_KINDS_H_

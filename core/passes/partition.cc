@@ -12,8 +12,6 @@
 namespace tandem {
 namespace {
 
-bool IsFreeConstant(const Node& node) { return node.Is("Const") && node.control_inputs().empty(); }
-
 // A value, or with the index Consumer::kControl the end of a node, that one task sends another.
 struct Transfer {
   int number = 0;  // Makes names and keys unique.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/passes/node_kinds.h"
 
 namespace tandem {
 
@@ -21,14 +22,6 @@ FrameLayout::Role RoleOf(const Node& node) {
   if (node.Is("ControlTrigger")) return Role::kControlTrigger;
   if (node.Is("_Send") || node.Is("_HostSend")) return Role::kSend;
   return Role::kNormal;
-}
-
-bool IsFreeConstant(const Node& node) {
-  if (!node.control_inputs().empty()) return false;
-  if (node.Is("_TandemCopy")) {
-    return !*node.Attr<bool>("to_host") && IsFreeConstant(*node.input(0).node);
-  }
-  return node.Is("Const");
 }
 
 bool NeedsFrames(const Node& node) {

@@ -28,10 +28,6 @@ struct FrameAssignment {
 // within itself. `order` is the graph's topological order.
 absl::StatusOr<FrameAssignment> AssignFrames(const std::vector<Node*>& order);
 
-// A constant that is ordered after nothing, or a copy of one for a device. It belongs to no frame:
-// all may consume it.
-bool IsFreeConstant(const Node& node);
-
 FrameLayout::Role RoleOf(const Node& node);
 // True for nodes that a plan without frames cannot run: they make, pass or take dead values.
 bool NeedsFrames(const Node& node);

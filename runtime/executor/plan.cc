@@ -12,6 +12,7 @@
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "core/graph/memory_kind.h"
+#include "core/passes/node_kinds.h"
 #include "runtime/executor/control_flow.h"
 #include "runtime/threads/run_tokens.h"
 
