@@ -41,7 +41,7 @@ class CacheStage final : public OpenedStage {
 class CachePass final : public Pass {
  public:
   CachePass(const CacheStage& stage, const PassContext& context)
-      : stage_(stage), context_{context.cancellation, 0}, kept_(stage.kept()) {}
+      : stage_(stage), context_{context.cancellation, 0, context.damage}, kept_(stage.kept()) {}
 
   absl::StatusOr<MaybeElement> Next() override {
     if (kept_ != nullptr) {

@@ -2,6 +2,7 @@
 
 #include "core/base/status.h"
 #include "proto/input.pb.h"
+#include "runtime/input/feature_attrs.h"
 #include "runtime/input/opened_stage.h"
 #include "runtime/threads/run_tokens.h"
 
@@ -11,6 +12,14 @@ namespace {
 Dataset Source(std::string kind, Stage::Attrs attrs) {
   return Dataset(
       std::make_shared<const Stage>(std::move(kind), std::move(attrs), std::vector<StagePtr>()));
+}
+
+Stage::Attrs ImageAttrs(const ImageOptions& options) {
+  return {{"height", Attr::Int(options.height)},
+          {"width", Attr::Int(options.width)},
+          {"channels", Attr::Int(options.channels)},
+          {"dtype", Attr::Int(static_cast<int64_t>(options.dtype))},
+          {"threads", Attr::Int(options.threads)}};
 }
 
 }  // namespace
@@ -40,10 +49,48 @@ Dataset Dataset::TextLines(std::vector<std::string> paths) {
 Dataset Dataset::Csv(std::vector<std::string> paths, CsvOptions options) {
   Attr types;
   for (const DataType type : options.types) types.ints.push_back(static_cast<int64_t>(type));
+  Attr has_default;
+  Attr defaults;
+  for (Tensor& tensor : options.defaults) {
+    has_default.ints.push_back(tensor.is_valid());
+    if (tensor.is_valid()) defaults.tensors.push_back(std::move(tensor));
+  }
   return Source("Csv", {{"paths", {.strings = std::move(paths)}},
                         {"types", std::move(types)},
                         {"header", Attr::Int(options.header)},
-                        {"delimiter", Attr::String(std::string(1, options.delimiter))}});
+                        {"delimiter", Attr::String(std::string(1, options.delimiter))},
+                        {"quotes", Attr::Int(options.quotes)},
+                        {"columns", {.strings = std::move(options.columns)}},
+                        {"has_default", std::move(has_default)},
+                        {"defaults", std::move(defaults)},
+                        {"missing", Attr::String(std::move(options.missing))}});
+}
+
+Dataset Dataset::Records(std::vector<std::string> paths, RecordsOptions options) {
+  Attr compression;
+  if (options.compression) {
+    compression.strings.emplace_back(CompressionName(*options.compression));
+  }
+  return Source("Records", {{"paths", {.strings = std::move(paths)}},
+                            {"compression", std::move(compression)},
+                            {"skip_damaged", Attr::Int(options.skip_damaged)}});
+}
+
+Dataset Dataset::Npy(std::vector<std::string> paths) {
+  return Source("Npy", {{"paths", {.strings = std::move(paths)}}});
+}
+
+Dataset Dataset::Npz(std::string path, std::vector<std::string> names) {
+  return Source(
+      "Npz", {{"paths", Attr::String(std::move(path))}, {"names", {.strings = std::move(names)}}});
+}
+
+Dataset Dataset::Files(std::vector<std::string> patterns) {
+  return Source("Files", {{"patterns", {.strings = std::move(patterns)}}});
+}
+
+Dataset Dataset::ImageFiles(std::string directory) {
+  return Source("ImageFiles", {{"directory", Attr::String(std::move(directory))}});
 }
 
 Dataset Dataset::Shuffle(int64_t buffer, uint64_t seed, ShuffleOptions options) const {
@@ -55,6 +102,29 @@ Dataset Dataset::Shuffle(int64_t buffer, uint64_t seed, ShuffleOptions options) 
 Dataset Dataset::Map(std::string function, MapOptions options) const {
   return Then("Map", {{"function", Attr::String(std::move(function))},
                       {"threads", Attr::Int(options.threads)}});
+}
+
+Dataset Dataset::ParseExamples(std::vector<FeatureSpec> features, MapOptions options) const {
+  Stage::Attrs attrs{{"threads", Attr::Int(options.threads)}};
+  AddFeatureAttrs("", features, &attrs);
+  return Then("ParseExamples", std::move(attrs));
+}
+
+Dataset Dataset::ParseSequenceExamples(std::vector<FeatureSpec> context,
+                                       std::vector<FeatureSpec> feature_lists,
+                                       MapOptions options) const {
+  Stage::Attrs attrs{{"threads", Attr::Int(options.threads)}};
+  AddFeatureAttrs("context_", context, &attrs);
+  AddFeatureAttrs("list_", feature_lists, &attrs);
+  return Then("ParseSequenceExamples", std::move(attrs));
+}
+
+Dataset Dataset::DecodeImages(ImageOptions options) const {
+  return Then("DecodeImages", ImageAttrs(options));
+}
+
+Dataset Dataset::ReadImages(ImageOptions options) const {
+  return Then("ReadImages", ImageAttrs(options));
 }
 
 Dataset Dataset::Batch(int64_t n, bool drop_remainder) const {
@@ -90,6 +160,13 @@ Dataset Dataset::Interleave(std::string function, InterleaveOptions options) con
   return Then("Interleave", {{"function", Attr::String(std::move(function))},
                              {"cycle", Attr::Int(options.cycle)},
                              {"block", Attr::Int(options.block)}});
+}
+
+Dataset Dataset::InterleaveFiles(const Dataset& each, InterleaveOptions options) const {
+  return Dataset(std::make_shared<const Stage>(
+      "InterleaveFiles",
+      Stage::Attrs{{"cycle", Attr::Int(options.cycle)}, {"block", Attr::Int(options.block)}},
+      std::vector<StagePtr>{stage_, each.stage_}));
 }
 
 Dataset Dataset::Prefetch(int64_t n) const { return Then("Prefetch", {{"size", Attr::Int(n)}}); }

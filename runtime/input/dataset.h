@@ -27,6 +27,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "core/io/compression.h"
+#include "core/io/example_parser.h"
 #include "runtime/input/element.h"
 #include "runtime/input/iterator.h"
 #include "runtime/input/stage.h"
@@ -57,17 +60,44 @@ struct InterleaveOptions {
 };
 
 struct CsvOptions {
-  // One for each field of a line: float32, float64, int32, int64, bool or string.
+  // One for each field of a record, or for each of `columns`: float32, float64, int32, int64, bool
+  // or string.
   std::vector<DataType> types;
-  bool header = true;  // The first line of each file has names, and is skipped.
+  bool header = true;  // The first record of each file has names, and is no element.
   char delimiter = ',';
+  // Double quotes are special. Else they are characters like others, and a line is a record.
+  bool quotes = true;
+  // The columns that are wanted, in this order, by the names in each file's header; without headers
+  // by their numbers, from "0". None at all: every field.
+  std::vector<std::string> columns;
+  // None at all, or one for each type: a scalar that stands in for an empty field and for one that
+  // reads `missing`, or Tensor() where there is no such thing. Without, an empty field is an empty
+  // string, and an error in other types.
+  std::vector<Tensor> defaults;
+  std::string missing;
+};
+
+struct RecordsOptions {
+  // Nothing: as the contents of each file show.
+  absl::optional<Compression> compression;
+  // Go on behind damaged records, and count them (Iterator::damaged). Else they are errors.
+  bool skip_damaged = false;
+};
+
+struct ImageOptions {
+  // Resized to this size, bilinearly and whatever the shape was; 0, 0: as it is.
+  int64_t height = 0;
+  int64_t width = 0;
+  int channels = 3;           // 1 gray, 3 colours, 4 with alpha (PNG only); 0: as in the file.
+  DataType dtype = kFloat32;  // float32 from 0 to 1, or uint8.
+  int threads = 0;            // As MapOptions has them.
 };
 
 class Dataset {
  public:
   explicit Dataset(StagePtr stage) : stage_(std::move(stage)) {}
 
-  // Sources. Those of files read them plain or gzipped, as their contents are.
+  // Sources. Idx, TextLines and Csv read files plain or gzipped, as their contents are.
 
   // Element i is row i of each tensor. Open: InvalidArgument when there is none, a scalar, tensors
   // of different first sizes, or no row.
@@ -86,8 +116,36 @@ class Dataset {
   static Dataset TextLines(std::vector<std::string> paths);
   // A scalar for each field of a record (RFC 4180: fields may be quoted, and then hold delimiters,
   // line ends and doubled quotes). Empty lines are skipped. Open: NotFound. Next: InvalidArgument
-  // with file, line, field for what is no value of the field's type.
+  // with file, line, field for what is no value of the field's type, and for a column that a file
+  // does not have.
   static Dataset Csv(std::vector<std::string> paths, CsvOptions options);
+  // A string for each record of TFRecord files (core/io/record.h). Open: NotFound. Next: DataLoss,
+  // with file and offset, for a damaged record; the data set does not go on behind it.
+  static Dataset Records(std::vector<std::string> paths, RecordsOptions options = {});
+  // Row i of each array, as FromTensors; one array a file, or arrays of one file by their names
+  // (none: all of them, in the file's order). Open: InvalidArgument for a file that is damaged or
+  // of a kind that core/io/npy.h does not read, for an array without rows, for different numbers of
+  // them; NotFound.
+  static Dataset Npy(std::vector<std::string> paths);
+  static Dataset Npz(std::string path, std::vector<std::string> names = {});
+  // The paths of the files that match at least one of the patterns, in ascending order of their
+  // bytes, each once. In a pattern *, ? and [a-z] stand for parts of one name. Files are looked for
+  // when the data set is opened; a saved position is refused when there are others by then. Open:
+  // NotFound for a pattern that matches no file.
+  //
+  //   Files({"train-*.tfrecord"})
+  //       .Shuffle(10000, seed)                             // By file, all of them.
+  //       .Shard(workers, worker)                           // By file; behind the next line by
+  //       .InterleaveFiles(Dataset::Records({}), {.cycle = 8})  // element.
+  //       .Shuffle(10000, seed)                             // By element.
+  static Dataset Files(std::vector<std::string> patterns);
+  // The images (.png, .jpg, .jpeg) of a folder whose sub-folders are classes: the path of each,
+  // which may lie in further folders, and its label, an int64 scalar; by class and path. The labels
+  // are indices into ImageClasses (image_files.h). Open: NotFound; InvalidArgument when there is no
+  // class or no image.
+  //
+  //   ImageFiles("flowers").Shuffle(100000, seed).ReadImages({.height = 224, .width = 224})
+  static Dataset ImageFiles(std::string directory);
 
   // Stages.
 
@@ -98,6 +156,27 @@ class Dataset {
   // InvalidArgument when there is no such function. Next: the function's error, with the element's
   // index.
   Dataset Map(std::string function, MapOptions options = {}) const;
+  // Elements that are serialized tf.Examples, a string or (after Batch) a vector of them, become
+  // the tensors of their features, in the order of `features` and in the shapes that
+  // core/io/example_parser.h has. What a feature gives:
+  //   fixed, padded  values
+  //   sparse         indices, values, dense_shape
+  //   ragged         values, and of a batch row_splits
+  // Open: InvalidArgument for impossible features. Next: InvalidArgument with the element's index
+  // for what is no example or lacks a feature.
+  Dataset ParseExamples(std::vector<FeatureSpec> features, MapOptions options = {}) const;
+  // The same of tf.SequenceExamples; one string is a batch of one. The tensors of the context's
+  // features come first. In feature lists padded gives values and lengths; ragged gives values,
+  // row_splits and inner_row_splits.
+  Dataset ParseSequenceExamples(std::vector<FeatureSpec> context,
+                                std::vector<FeatureSpec> feature_lists,
+                                MapOptions options = {}) const;
+  // The first component, a string with the bytes of a PNG or JPEG file, becomes the image [height,
+  // width, channels]; the others stay. Next: the error of core/io/image.h, with the element's
+  // index.
+  Dataset DecodeImages(ImageOptions options = {}) const;
+  // The same where the first component is the path of such a file. Messages have it, too.
+  Dataset ReadImages(ImageOptions options = {}) const;
   // Stacks n elements of equal types and shapes; the last batch may be smaller unless
   // drop_remainder. Open: InvalidArgument for n below 1. Next: InvalidArgument, with the element's
   // index, when shapes differ. An error among its elements takes the whole batch with it.
@@ -112,6 +191,9 @@ class Dataset {
   Dataset Skip(int64_t count) const;  // All, when count is -1.
   // A registered function makes a data set of each element; theirs are read in turn.
   Dataset Interleave(std::string function, InterleaveOptions options = {}) const;
+  // The elements of this data set are paths; of each, `each` is read with that path in place of the
+  // paths (or the path) of its source. Open: InvalidArgument when `each` does not begin with files.
+  Dataset InterleaveFiles(const Dataset& each, InterleaveOptions options = {}) const;
   // A thread of its own reads up to n elements ahead. Open: InvalidArgument for n below 1.
   Dataset Prefetch(int64_t n) const;
   // Keeps in memory what a complete pass gave, for later ones. Its input is always read as in

@@ -1,5 +1,6 @@
 // Interleave: a data set of each element, several of them read in turn. Attributes: function,
-// cycle, block.
+// cycle, block. InterleaveFiles: the same of paths and a pipeline that reads one file (the second
+// input, whose source gets the path). Attributes: cycle, block.
 //
 // There are `cycle` slots. Each in its turn gives up to `block` elements of the data set that it
 // holds; when that ends the turn is the next slot's, and the slot is filled anew when it is its
@@ -15,8 +16,9 @@ namespace {
 constexpr int64_t kMaxCycle = 1 << 16;
 
 struct Settings {
-  std::string name;
-  const DatasetFunction* function;
+  std::string kind;
+  std::string label;  // Begins messages.
+  DatasetFunction function;
   int64_t cycle;
   int64_t block;
 };
@@ -45,8 +47,7 @@ class InterleavePass final : public Pass {
         const int64_t index = read_++;
         const absl::Status opened = Fill(*std::move(element), &slot);
         if (!opened.ok()) {
-          return WithContext(opened,
-                             absl::StrCat("Interleave '", settings_.name, "': element ", index));
+          return WithContext(opened, absl::StrCat(settings_.label, ": element ", index));
         }
         ++open_;
       }
@@ -65,7 +66,7 @@ class InterleavePass final : public Pass {
   // Numbers: turn, given, ended, read, and for each slot whether it holds a data set. Elements and
   // further inputs: of the slots that do.
   absl::Status Save(InputState* state) override {
-    state->set_kind("Interleave");
+    state->set_kind(settings_.kind);
     state->add_numbers(static_cast<int64_t>(turn_));
     state->add_numbers(given_);
     state->add_numbers(ended_);
@@ -83,10 +84,10 @@ class InterleavePass final : public Pass {
   absl::Status Restore(const InputState& state) override {
     const int held = state.elements_size();
     TANDEM_RETURN_IF_ERROR(
-        CheckState(state, "Interleave", 4 + static_cast<int>(slots_.size()), 1 + held));
+        CheckState(state, settings_.kind, 4 + static_cast<int>(slots_.size()), 1 + held));
     if (state.numbers(0) < 0 || state.numbers(0) >= settings_.cycle || state.numbers(1) < 0 ||
         state.numbers(1) >= settings_.block) {
-      return BadState("Interleave", "is of another cycle or block");
+      return BadState(settings_.kind, "is of another cycle or block");
     }
     turn_ = static_cast<size_t>(state.numbers(0));
     given_ = state.numbers(1);
@@ -96,10 +97,10 @@ class InterleavePass final : public Pass {
     for (size_t i = 0; i < slots_.size(); ++i) {
       if (state.numbers(4 + static_cast<int>(i)) == 0) continue;
       const int at = static_cast<int>(open_);
-      if (at >= held) return BadState("Interleave", "has fewer data sets than it says");
+      if (at >= held) return BadState(settings_.kind, "has fewer data sets than it says");
       absl::StatusOr<Element> element;
       TANDEM_RETURN_IF_ERROR(LoadElement(state.elements(at), &element));
-      if (!element.ok()) return BadState("Interleave", "holds an error");
+      if (!element.ok()) return BadState(settings_.kind, "holds an error");
       TANDEM_RETURN_IF_ERROR(Fill(*std::move(element), &slots_[i]));
       TANDEM_RETURN_IF_ERROR(slots_[i].pass->Restore(state.inputs(1 + at)));
       ++open_;
@@ -115,7 +116,7 @@ class InterleavePass final : public Pass {
   };
 
   absl::Status Fill(Element element, Slot* slot) const {
-    TANDEM_ASSIGN_OR_RETURN(const Dataset dataset, (*settings_.function)(element));
+    TANDEM_ASSIGN_OR_RETURN(const Dataset dataset, settings_.function(element));
     TANDEM_ASSIGN_OR_RETURN(slot->stage, dataset.stage()->Open());
     TANDEM_ASSIGN_OR_RETURN(slot->pass, slot->stage->Begin(context_));
     slot->element = std::move(element);
@@ -154,21 +155,58 @@ class InterleaveStage final : public OpenedStage {
   const Settings settings_;
 };
 
-absl::StatusOr<OpenedStagePtr> OpenInterleave(const Stage& stage) {
-  TANDEM_ASSIGN_OR_RETURN(const std::string name, stage.String("function"));
+absl::StatusOr<OpenedStagePtr> Open(const Stage& stage, std::string label,
+                                    DatasetFunction function) {
   TANDEM_ASSIGN_OR_RETURN(const int64_t cycle, stage.Int("cycle"));
   TANDEM_ASSIGN_OR_RETURN(const int64_t block, stage.Int("block"));
   if (cycle < 1 || cycle > kMaxCycle || block < 1) {
-    return errors::InvalidArgument("Interleave '", name, "': cycle is ", cycle, ", block is ",
-                                   block, "; expected both at least 1, cycle at most ", kMaxCycle);
+    return errors::InvalidArgument(label, ": cycle is ", cycle, ", block is ", block,
+                                   "; expected both at least 1, cycle at most ", kMaxCycle);
   }
-  TANDEM_ASSIGN_OR_RETURN(const DatasetFunction* const function, FindDatasetFunction(name));
   TANDEM_ASSIGN_OR_RETURN(OpenedStagePtr input, stage.inputs()[0]->Open());
-  return std::make_shared<const InterleaveStage>(std::move(input),
-                                                 Settings{name, function, cycle, block});
+  return std::make_shared<const InterleaveStage>(
+      std::move(input),
+      Settings{stage.kind(), std::move(label), std::move(function), cycle, block});
 }
 
-const bool registered = RegisterStage("Interleave", /*inputs=*/1, OpenInterleave);
+absl::StatusOr<OpenedStagePtr> OpenInterleave(const Stage& stage) {
+  TANDEM_ASSIGN_OR_RETURN(const std::string name, stage.String("function"));
+  TANDEM_ASSIGN_OR_RETURN(const DatasetFunction* const function, FindDatasetFunction(name));
+  return Open(stage, absl::StrCat("Interleave '", name, "'"), *function);
+}
+
+constexpr char kPaths[] = "paths";
+
+// `stage` with `path` in place of the paths of its source.
+StagePtr OfFile(const StagePtr& stage, const std::string& path) {
+  Stage::Attrs attrs = stage->attrs();
+  if (stage->inputs().empty()) {
+    attrs[kPaths] = Attr::String(path);
+    return std::make_shared<const Stage>(stage->kind(), std::move(attrs), stage->inputs());
+  }
+  return std::make_shared<const Stage>(stage->kind(), std::move(attrs),
+                                       std::vector<StagePtr>{OfFile(stage->inputs()[0], path)});
+}
+
+absl::StatusOr<OpenedStagePtr> OpenInterleaveFiles(const Stage& stage) {
+  const StagePtr& each = stage.inputs()[1];
+  const Stage* source = each.get();
+  while (source->inputs().size() == 1) source = source->inputs()[0].get();
+  if (!source->inputs().empty() || source->attrs().count(kPaths) == 0) {
+    return errors::InvalidArgument(
+        "InterleaveFiles: the pipeline for each file begins with ", source->kind(),
+        "; expected a source of files, such as Records, TextLines or Csv");
+  }
+  return Open(stage, "InterleaveFiles", [each](const Element& element) -> absl::StatusOr<Dataset> {
+    if (element.size() != 1 || element[0].dtype() != kString || !element[0].shape().IsScalar()) {
+      return errors::InvalidArgument("is no path; expected one string, as Files gives it");
+    }
+    return Dataset(OfFile(each, element[0].ScalarValue<std::string>()));
+  });
+}
+
+const bool registered = RegisterStage("Interleave", /*inputs=*/1, OpenInterleave) &&
+                        RegisterStage("InterleaveFiles", /*inputs=*/2, OpenInterleaveFiles);
 
 }  // namespace
 }  // namespace tandem::data

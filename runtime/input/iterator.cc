@@ -24,8 +24,8 @@ Iterator::~Iterator() {
 absl::StatusOr<std::unique_ptr<Iterator>> Iterator::Begin(OpenedStagePtr stage,
                                                           uint64_t iteration) {
   std::unique_ptr<Iterator> result(new Iterator(std::move(stage), iteration));
-  TANDEM_ASSIGN_OR_RETURN(result->pass_,
-                          result->stage_->Begin({&result->cancellation_, iteration}));
+  TANDEM_ASSIGN_OR_RETURN(
+      result->pass_, result->stage_->Begin({&result->cancellation_, iteration, &result->damage_}));
   return result;
 }
 
@@ -42,6 +42,7 @@ absl::StatusOr<std::string> Iterator::SaveState() {
   state.set_kind(kKind);
   state.add_numbers(static_cast<int64_t>(iteration_));
   TANDEM_RETURN_IF_ERROR(pass_->Save(state.add_inputs()));
+  TANDEM_RETURN_IF_ERROR(damage_.Save(&state));
   std::string bytes;
   if (!state.SerializeToString(&bytes)) {
     return errors::InvalidArgument(
@@ -61,8 +62,10 @@ absl::Status Iterator::RestoreState(absl::string_view bytes) {
   }
   TANDEM_RETURN_IF_ERROR(CheckState(state, kKind, 1, 1));
   const uint64_t iteration = static_cast<uint64_t>(state.numbers(0));
-  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Pass> pass, stage_->Begin({&cancellation_, iteration}));
+  TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Pass> pass,
+                          stage_->Begin({&cancellation_, iteration, &damage_}));
   TANDEM_RETURN_IF_ERROR(pass->Restore(state.inputs(0)));
+  TANDEM_RETURN_IF_ERROR(damage_.Restore(state));
   iteration_ = iteration;
   pass_ = std::move(pass);
   return absl::OkStatus();

@@ -1,6 +1,6 @@
 // Iterator: a walk over a data set, made by Dataset::Open.
 //
-// Threads   One thread at a time; Cancel from any.
+// Threads   One thread at a time; Cancel and damaged from any.
 // Lifetime  Independent of the Dataset. Destroying it ends what its stages do in the background.
 #ifndef TANDEM_RUNTIME_INPUT_ITERATOR_H_
 #define TANDEM_RUNTIME_INPUT_ITERATOR_H_
@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/kernel/cancellation.h"
+#include "runtime/input/damage_counts.h"
 #include "runtime/input/element.h"
 #include "runtime/input/opened_stage.h"
 
@@ -38,6 +39,10 @@ class Iterator {
   // it was.
   absl::Status RestoreState(absl::string_view state);
 
+  // Damaged places in files that were passed over because a source was asked to (skip_damaged), in
+  // what was read so far, ahead of need included. From any thread.
+  int64_t damaged() const { return damage_.total(); }
+
   // Ends the iterator for good: a Next that waits, and each later one, returns Cancelled. A map
   // function that is running is not interrupted.
   void Cancel();
@@ -48,6 +53,7 @@ class Iterator {
   const OpenedStagePtr stage_;
   uint64_t iteration_;
   CancellationManager cancellation_;
+  DamageCounts damage_;
   std::unique_ptr<Pass> pass_;  // Uses the members above.
 };
 

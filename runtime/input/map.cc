@@ -1,8 +1,9 @@
-// Map: a function of each element, in order, on several threads. Attributes: function, threads (0:
-// one for each core; 1: the reading thread).
+// Map: a function of each element, in order, on several threads. Attributes: function, threads.
 //
 // The reading thread takes elements from the input and hands each to the pool; they wait in a
 // window of twice as many as there are threads, and leave it in the order in which they came.
+#include "runtime/input/map.h"
+
 #include <atomic>
 #include <deque>
 
@@ -23,13 +24,14 @@ constexpr int kMaxThreads = 1024;
 
 // What the stage and its passes share.
 struct Mapping {
-  std::string name;
-  const MapFunction* function;
+  std::string kind;
+  std::string label;
+  MapFunction function;
 
   absl::StatusOr<Element> Call(const MapContext& context, Element element) const {
-    absl::StatusOr<Element> result = (*function)(context, std::move(element));
+    absl::StatusOr<Element> result = function(context, std::move(element));
     if (result.ok()) return result;
-    return WithContext(result.status(), absl::StrCat("Map '", name, "': element ", context.index));
+    return WithContext(result.status(), absl::StrCat(label, ": element ", context.index));
   }
 };
 
@@ -49,7 +51,7 @@ class SerialMapPass final : public Pass {
   }
 
   absl::Status Save(InputState* state) override {
-    state->set_kind("Map");
+    state->set_kind(mapping_.kind);
     state->add_numbers(index_);
     for (const absl::StatusOr<Element>& element : restored_) {
       TANDEM_RETURN_IF_ERROR(SaveElement(element, state->add_elements()));
@@ -58,7 +60,7 @@ class SerialMapPass final : public Pass {
   }
 
   absl::Status Restore(const InputState& state) override {
-    TANDEM_RETURN_IF_ERROR(CheckState(state, "Map", 1, 1));
+    TANDEM_RETURN_IF_ERROR(CheckState(state, mapping_.kind, 1, 1));
     index_ = state.numbers(0);
     for (const InputElement& proto : state.elements()) {
       absl::StatusOr<Element> element;
@@ -134,7 +136,7 @@ class ParallelMapPass final : public Pass {
 
   // What is in the window is saved as it came from the input, and mapped again.
   absl::Status Save(InputState* state) override {
-    state->set_kind("Map");
+    state->set_kind(mapping_.kind);
     state->add_numbers(next_index_ - static_cast<int64_t>(window_.size()));
     for (const std::unique_ptr<Slot>& slot : window_) {
       TANDEM_RETURN_IF_ERROR(SaveElement(slot->input, state->add_elements()));
@@ -143,7 +145,7 @@ class ParallelMapPass final : public Pass {
   }
 
   absl::Status Restore(const InputState& state) override {
-    TANDEM_RETURN_IF_ERROR(CheckState(state, "Map", 1, 1));
+    TANDEM_RETURN_IF_ERROR(CheckState(state, mapping_.kind, 1, 1));
     TANDEM_RETURN_IF_ERROR(input_->Restore(state.inputs(0)));
     next_index_ = state.numbers(0);
     for (const InputElement& proto : state.elements()) {
@@ -237,18 +239,25 @@ class MapStage final : public OpenedStage {
 
 absl::StatusOr<OpenedStagePtr> OpenMap(const Stage& stage) {
   TANDEM_ASSIGN_OR_RETURN(const std::string name, stage.String("function"));
-  TANDEM_ASSIGN_OR_RETURN(const int64_t threads, stage.Int("threads"));
-  if (threads < 0 || threads > kMaxThreads) {
-    return errors::InvalidArgument("Map '", name, "': threads is ", threads,
-                                   ", expected 0 (one for each core) to ", kMaxThreads);
-  }
   TANDEM_ASSIGN_OR_RETURN(const MapFunction* const function, FindMapFunction(name));
-  TANDEM_ASSIGN_OR_RETURN(OpenedStagePtr input, stage.inputs()[0]->Open());
-  return std::make_shared<const MapStage>(std::move(input), Mapping{name, function},
-                                          threads == 0 ? CpuCount() : static_cast<int>(threads));
+  return OpenMapStage(stage, absl::StrCat("Map '", name, "'"), *function);
 }
 
 const bool registered = RegisterStage("Map", /*inputs=*/1, OpenMap);
 
 }  // namespace
+
+absl::StatusOr<OpenedStagePtr> OpenMapStage(const Stage& stage, std::string label,
+                                            MapFunction function) {
+  TANDEM_ASSIGN_OR_RETURN(const int64_t threads, stage.Int("threads"));
+  if (threads < 0 || threads > kMaxThreads) {
+    return errors::InvalidArgument(label, ": threads is ", threads,
+                                   ", expected 0 (one for each core) to ", kMaxThreads);
+  }
+  TANDEM_ASSIGN_OR_RETURN(OpenedStagePtr input, stage.inputs()[0]->Open());
+  return std::make_shared<const MapStage>(
+      std::move(input), Mapping{stage.kind(), std::move(label), std::move(function)},
+      threads == 0 ? CpuCount() : static_cast<int>(threads));
+}
+
 }  // namespace tandem::data

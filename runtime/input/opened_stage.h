@@ -36,6 +36,8 @@ class InputState;
 
 namespace data {
 
+class DamageCounts;
+
 // A table in memory. Threads: any.
 class RowSource {
  public:
@@ -47,9 +49,11 @@ class RowSource {
   virtual absl::StatusOr<Element> Gather(absl::Span<const int64_t> rows) const = 0;
 };
 
+// Both pointers outlive the pass.
 struct PassContext {
-  CancellationManager* cancellation = nullptr;  // Outlives the pass.
+  CancellationManager* cancellation = nullptr;
   uint64_t iteration = 0;
+  DamageCounts* damage = nullptr;
 };
 
 // Threads    One thread at a time.

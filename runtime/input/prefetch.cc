@@ -21,7 +21,7 @@ class PrefetchPass final : public Pass {
       : size_(size),
         cancellation_(context.cancellation),
         wake_(&cancellation_, &mu_, &changed_),
-        context_{&cancellation_, context.iteration},
+        context_{&cancellation_, context.iteration, context.damage},
         input_stage_(input) {}
 
   absl::Status Begin() {

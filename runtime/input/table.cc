@@ -60,7 +60,8 @@ DataType TypeOf(const Column& column) {
 
 class TablePass final : public Pass {
  public:
-  TablePass(const char* kind, const RowSource& rows) : kind_(kind), rows_(rows) {}
+  TablePass(const char* kind, const RowSource& rows, uint32_t fingerprint)
+      : kind_(kind), rows_(rows), fingerprint_(fingerprint) {}
 
   absl::StatusOr<MaybeElement> Next() override { return NextFromRows(*this, rows_); }
 
@@ -73,14 +74,20 @@ class TablePass final : public Pass {
   absl::Status Save(InputState* state) override {
     state->set_kind(kind_);
     state->add_numbers(next_);
+    state->add_numbers(rows_.size());
+    state->add_numbers(fingerprint_);
     return absl::OkStatus();
   }
 
   absl::Status Restore(const InputState& state) override {
-    TANDEM_RETURN_IF_ERROR(CheckState(state, kind_, 1, 0));
+    TANDEM_RETURN_IF_ERROR(CheckState(state, kind_, 3, 0));
     if (state.numbers(0) < 0 || state.numbers(0) > rows_.size()) {
       return BadState(kind_,
                       absl::StrCat("stands at row ", state.numbers(0), " of ", rows_.size()));
+    }
+    if (state.numbers(1) != rows_.size() || state.numbers(2) != fingerprint_) {
+      return BadState(kind_, absl::StrCat("is of other data (", state.numbers(1), " rows, here ",
+                                          rows_.size(), ")"));
     }
     next_ = state.numbers(0);
     return absl::OkStatus();
@@ -89,16 +96,17 @@ class TablePass final : public Pass {
  private:
   const char* const kind_;
   const RowSource& rows_;
+  const uint32_t fingerprint_;
   int64_t next_ = 0;
 };
 
 class TableStage final : public OpenedStage {
  public:
-  TableStage(const char* kind, std::unique_ptr<const RowSource> rows)
-      : kind_(kind), rows_(std::move(rows)) {}
+  TableStage(const char* kind, std::unique_ptr<const RowSource> rows, uint32_t fingerprint)
+      : kind_(kind), rows_(std::move(rows)), fingerprint_(fingerprint) {}
 
   absl::StatusOr<std::unique_ptr<Pass>> Begin(const PassContext&) const override {
-    return std::make_unique<TablePass>(kind_, *rows_);
+    return std::make_unique<TablePass>(kind_, *rows_, fingerprint_);
   }
   int64_t cardinality() const override { return rows_->size(); }
   const RowSource* rows() const override { return rows_.get(); }
@@ -106,6 +114,7 @@ class TableStage final : public OpenedStage {
  private:
   const char* const kind_;
   const std::unique_ptr<const RowSource> rows_;
+  const uint32_t fingerprint_;
 };
 
 }  // namespace
@@ -144,8 +153,9 @@ absl::StatusOr<Element> ColumnRows::Gather(absl::Span<const int64_t> rows) const
   return result;
 }
 
-OpenedStagePtr MakeTableStage(const char* kind, std::unique_ptr<const RowSource> rows) {
-  return std::make_shared<const TableStage>(kind, std::move(rows));
+OpenedStagePtr MakeTableStage(const char* kind, std::unique_ptr<const RowSource> rows,
+                              uint32_t fingerprint) {
+  return std::make_shared<const TableStage>(kind, std::move(rows), fingerprint);
 }
 
 absl::StatusOr<MaybeElement> NextFromRows(Pass& pass, const RowSource& source) {

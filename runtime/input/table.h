@@ -33,8 +33,10 @@ class ColumnRows final : public RowSource {
   const std::vector<Column> columns_;
 };
 
-// A stage of which a pass is row 0, 1, 2, … of `rows`. `kind` lives as long as the process.
-OpenedStagePtr MakeTableStage(const char* kind, std::unique_ptr<const RowSource> rows);
+// A stage of which a pass is row 0, 1, 2, … of `rows`. `kind` lives as long as the process. A state
+// is refused when the table has another size or `fingerprint` than where it was saved.
+OpenedStagePtr MakeTableStage(const char* kind, std::unique_ptr<const RowSource> rows,
+                              uint32_t fingerprint = 0);
 
 // The next element of a pass that has rows: one row of `source`.
 absl::StatusOr<MaybeElement> NextFromRows(Pass& pass, const RowSource& source);
