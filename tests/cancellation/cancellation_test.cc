@@ -103,20 +103,8 @@ Output Dequeue(const Scope& scope, const Output& queue) {
   return scope.Call("QueueDequeueV2", {queue}, {{"component_types", kOneInt}});
 }
 
-// The graph that the tests run: a queue for one number, and what waits, for it or for nothing.
-std::unique_ptr<Session> Open() {
-  Scope s = Scope::NewRoot();
-  Define(s, "take", {kResource}, [](const Scope& inside, const std::vector<Output>& args) {
-    Node* const reached = inside.AddNode("_TestReached", {});
-    return std::vector<Output>{Dequeue(inside.WithControlDependencies({reached}), args[0])};
-  });
-  Define(s, "not_negative", {kInt32}, [](const Scope& inside, const std::vector<Output>& args) {
-    return std::vector<Output>{inside.Call("GreaterEqual", {args[0], 0})};
-  });
-  Define(s, "flip", {kInt32}, [](const Scope& inside, const std::vector<Output>& args) {
-    inside.AddNode("_TestReached", {});
-    return std::vector<Output>{inside.Call("Sub", {1, args[0]})};
-  });
+// Conditions and bodies of loops that put 0 to 99 into a queue, and that add them up.
+void DefineLoopsOverAQueue(const Scope& s) {
   Define(s, "below_100", {kInt32, kInt32, kResource},
          [](const Scope& inside, const std::vector<Output>& args) {
            return std::vector<Output>{inside.Call("Less", {args[0], 100})};
@@ -131,6 +119,23 @@ std::unique_ptr<Session> Open() {
            const Output sum = inside.Call("AddV2", {args[1], Dequeue(inside, args[2])});
            return std::vector<Output>{inside.Call("AddV2", {args[0], 1}), sum, args[2]};
          });
+}
+
+// The graph that the tests run: a queue for one number, and what waits, for it or for nothing.
+std::unique_ptr<Session> Open() {
+  Scope s = Scope::NewRoot();
+  Define(s, "take", {kResource}, [](const Scope& inside, const std::vector<Output>& args) {
+    Node* const reached = inside.AddNode("_TestReached", {});
+    return std::vector<Output>{Dequeue(inside.WithControlDependencies({reached}), args[0])};
+  });
+  Define(s, "not_negative", {kInt32}, [](const Scope& inside, const std::vector<Output>& args) {
+    return std::vector<Output>{inside.Call("GreaterEqual", {args[0], 0})};
+  });
+  Define(s, "flip", {kInt32}, [](const Scope& inside, const std::vector<Output>& args) {
+    inside.AddNode("_TestReached", {});
+    return std::vector<Output>{inside.Call("Sub", {1, args[0]})};
+  });
+  DefineLoopsOverAQueue(s);
 
   const Output queue =
       s.WithOpName("q").Call("FIFOQueueV2", {}, {{"component_types", kOneInt}, {"capacity", 1}});
@@ -147,6 +152,16 @@ std::unique_ptr<Session> Open() {
                           {{"then_branch", FunctionRef{"take", {}}},
                            {"else_branch", FunctionRef{"take", {}}},
                            {"Tout", kOneInt}});
+  s.WithOpName("case").Call(
+      "Case", {1, queue},
+      {{"branches", std::vector<FunctionRef>{{"take", {}}, {"take", {}}}}, {"Tout", kOneInt}});
+  // The other member of the group does not come.
+  after.WithOpName("all_reduce")
+      .CallMulti("_TandemAllReduce", {1.0f},
+                 {{"T", std::vector<DataType>{kFloat32}},
+                  {"group", "replicas"},
+                  {"member", 0},
+                  {"instance", 1}});
   s.WithOpName("endless").Call(
       "While", {0}, {{"cond", FunctionRef{"not_negative", {}}}, {"body", FunctionRef{"flip", {}}}});
   s.WithOpName("producer")
@@ -156,7 +171,9 @@ std::unique_ptr<Session> Open() {
       .CallMulti("While", {0, 0, queue},
                  {{"cond", FunctionRef{"below_100", {}}}, {"body", FunctionRef{"add_next", {}}}});
   EXPECT_TRUE(s.ok()) << s.status();
-  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*s.graph());
+  SessionOptions options;
+  options.collective_groups = {{"replicas", 2}};
+  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(*s.graph(), options);
   EXPECT_TRUE(session.ok()) << session.status();
   return *std::move(session);
 }
@@ -241,8 +258,14 @@ TEST_P(Cancellation, ACallOfAFunctionThatWaitsEnds) {
   auto session = Open();
   ExpectCancellable(*session, "call");
   ExpectCancellable(*session, "if");
+  ExpectCancellable(*session, "case");
   ASSERT_TRUE(session->Run({}, {}, {"enqueue"}).ok());
   EXPECT_EQ(FetchInt(*session, "call"), 7);
+}
+
+TEST_P(Cancellation, AnAllReduceWhoseOthersDoNotComeEnds) {
+  auto session = Open();
+  ExpectCancellable(*session, "all_reduce");
 }
 
 TEST_P(Cancellation, ALoopThatWaitsInItsBodyEnds) {
@@ -294,6 +317,64 @@ TEST_P(Cancellation, ProducerAndConsumerTakeTurnsInTwoRuns) {
   }
   if (GetParam()) {
     EXPECT_EQ(RunTokens::Process().high_water(), 1);
+  }
+}
+
+// Eight devices and one queue: on each device loops run in loops, on the first and the last of them
+// a producer and its consumer besides.
+TEST_P(Cancellation, ManyDevicesAQueueAndLoopsInLoopsFinish) {
+  constexpr int kDevices = 8;
+  Scope s = Scope::NewRoot();
+  Define(s, "below_10", {kInt32, kInt32}, [](const Scope& inside, const std::vector<Output>& args) {
+    return std::vector<Output>{inside.Call("Less", {args[0], 10})};
+  });
+  Define(s, "count", {kInt32, kInt32}, [](const Scope& inside, const std::vector<Output>& args) {
+    return std::vector<Output>{inside.Call("AddV2", {args[0], 1}),
+                               inside.Call("AddV2", {args[1], 1})};
+  });
+  Define(s, "count_ten_times", {kInt32, kInt32},
+         [](const Scope& inside, const std::vector<Output>& args) {
+           const std::vector<Output> inner = inside.CallMulti(
+               "While", {0, args[1]},
+               {{"cond", FunctionRef{"below_10", {}}}, {"body", FunctionRef{"count", {}}}});
+           return std::vector<Output>{inside.Call("AddV2", {args[0], 1}), inner[1]};
+         });
+  DefineLoopsOverAQueue(s);
+  const Output queue =
+      s.WithOpName("q").Call("FIFOQueueV2", {}, {{"component_types", kOneInt}, {"capacity", 1}});
+  std::vector<std::string> fetches;
+  for (int i = 0; i < kDevices; ++i) {
+    const std::string name = absl::StrCat("loops_", i);
+    s.WithDevice(absl::StrCat("/device:CPU:", i))
+        .WithOpName(name)
+        .CallMulti(
+            "While", {0, i},
+            {{"cond", FunctionRef{"below_10", {}}}, {"body", FunctionRef{"count_ten_times", {}}}});
+    fetches.push_back(name + ":1");
+  }
+  s.WithOpName("producer")
+      .CallMulti("While", {0, 0, queue},
+                 {{"cond", FunctionRef{"below_100", {}}}, {"body", FunctionRef{"put_next", {}}}});
+  s.WithOpName("consumer")
+      .CallMulti("While", {0, 0, queue},
+                 {{"cond", FunctionRef{"below_100", {}}}, {"body", FunctionRef{"add_next", {}}}});
+  fetches.push_back("consumer:1");
+  ASSERT_TRUE(s.ok()) << s.status();
+  SessionOptions options;
+  const auto devices = DeviceSet::Create({{kCpu, kDevices}});
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  options.devices = *devices;
+  const auto session = Session::Create(*s.graph(), options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  for (int i = 0; i < 3; ++i) {
+    RunOptions run;
+    run.timeout = absl::Minutes(1);
+    const auto results = (*session)->Run(run, {}, fetches, {"producer"}, nullptr);
+    ASSERT_TRUE(results.ok()) << results.status();
+    for (int d = 0; d < kDevices; ++d) {
+      EXPECT_EQ((*results)[static_cast<size_t>(d)].ScalarValue<int32_t>(), d + 100);
+    }
+    EXPECT_EQ((*results)[kDevices].ScalarValue<int32_t>(), 99 * 100 / 2);
   }
 }
 
