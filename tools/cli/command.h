@@ -44,6 +44,8 @@ extern const Command kRunCommand;
 extern const Command kOpsCommand;
 extern const Command kDevicesCommand;
 extern const Command kShowCommand;
+extern const Command kRecordsCommand;
+extern const Command kCheckpointCommand;
 
 }  // namespace tandem::cli
 

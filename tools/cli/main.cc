@@ -1,4 +1,4 @@
-// tandem: looks at graphs and ops, and runs graphs.
+// tandem: looks at graphs, ops and files, and runs graphs.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -13,14 +13,15 @@
 namespace tandem::cli {
 namespace {
 
-const Command* const kCommands[] = {&kRunCommand, &kShowCommand, &kOpsCommand, &kDevicesCommand};
+const Command* const kCommands[] = {&kRunCommand, &kShowCommand, &kOpsCommand, &kDevicesCommand,
+                                    &kRecordsCommand, &kCheckpointCommand};
 
 void PrintUsage(std::FILE* to) {
   std::fprintf(to,
-               "tandem COMMAND …: looks at TensorFlow graphs and ops, and runs graphs.\n\n"
+               "tandem COMMAND …: looks at TensorFlow graphs, ops and files, and runs graphs.\n\n"
                "Commands:\n");
   for (const Command* command : kCommands) {
-    std::fprintf(to, "  %-9s %s\n", command->name, command->summary);
+    std::fprintf(to, "  %-11s %s\n", command->name, command->summary);
   }
   std::fprintf(to, "\n`tandem COMMAND --help` explains one of them.\n");
 }
