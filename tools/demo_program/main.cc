@@ -12,6 +12,8 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "core/base/status.h"
@@ -97,6 +99,12 @@ absl::Status Run() {
 }  // namespace tandem::demo
 
 int main(int argc, char** argv) {
+  // By default --help lists the flags of files that are called like the program.
+  absl::FlagsUsageConfig usage;
+  usage.contains_help_flags = [](absl::string_view file) {
+    return absl::EndsWith(file, "demo_program/main.cc");
+  };
+  absl::SetFlagsUsageConfig(usage);
   absl::SetProgramUsageMessage("trains a network on MNIST; see tools/demo --help");
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   if (rest.size() > 1) {

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# demo_test.sh DEMO: each model and each strategy trains one epoch, on a few images written here.
+set -uo pipefail
+
+demo=$1
+data=$(mktemp -d)
+trap 'rm -rf "$data"' EXIT
+
+fail() {
+  echo "demo_test: $*" >&2
+  exit 1
+}
+
+python3 - "$data" <<'END' || fail "the images could not be written"
+import random, struct, sys
+random.seed(1)
+for name, count in (("train", 128), ("t10k", 64)):
+    with open(f"{sys.argv[1]}/{name}-images-idx3-ubyte", "wb") as file:
+        file.write(struct.pack(">IIII", 0x803, count, 28, 28))
+        file.write(bytes(random.randrange(256) for _ in range(count * 28 * 28)))
+    with open(f"{sys.argv[1]}/{name}-labels-idx1-ubyte", "wb") as file:
+        file.write(struct.pack(">II", 0x801, count))
+        file.write(bytes(i % 10 for i in range(count)))
+END
+
+trains() {
+  local output
+  output=$("$demo" --data="$data" --epochs=1 --batch_size=32 "$@" 2>&1) ||
+    fail "$*: ended with $?: $output"
+  grep -qi "accuracy" <<<"$output" || fail "$*: says nothing of accuracy: $output"
+  ! grep -qiw "nan" <<<"$output" || fail "$*: $output"
+}
+
+for model in cnn lenet mlp; do trains --model="$model"; done
+for strategy in mirrored central_storage one_device; do trains --model=mlp --strategy="$strategy"; done
+trains --model=mlp --deterministic --replicas=4
+
+refuses() { # refuses TEXT ARGUMENT…
+  local part=$1 message
+  shift
+  message=$("$demo" --data="$data" "$@" 2>&1 >/dev/null) && fail "$*: was taken"
+  grep -qF -- "$part" <<<"$message" || fail "$*: said: $message"
+}
+refuses "mirrored, central_storage or one_device" --strategy=parallel
+refuses "cnn" --model=resnet
+refuses "at least 1" --epochs=0
+refuses "at least 1" --replicas=0
+refuses "$data/none" --data="$data/none"
+
+help=$("$demo" --help 2>&1)
+for flag in model strategy replicas epochs batch_size learning_rate seed deterministic data; do
+  grep -q -- "--$flag " <<<"$help" || fail "--help does not name --$flag"
+done
+echo "every model and every strategy trains"
