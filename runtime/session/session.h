@@ -124,7 +124,8 @@ class Session {
   virtual absl::StatusOr<std::unique_ptr<Callable>> MakeCallable(const RunSignature& signature) = 0;
 
   // Changes the session's graph: `extend` adds nodes. What exists already may not be changed or
-  // removed. When it fails the graph is as it was.
+  // removed. When it fails the graph is as it was, but functions that `extend` had added to its
+  // library stay there.
   virtual absl::Status Extend(const std::function<absl::Status(Graph& graph)>& extend) = 0;
 
   virtual DeviceSet& devices() = 0;
