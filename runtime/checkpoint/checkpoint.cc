@@ -10,31 +10,6 @@
 #include "runtime/checkpoint/folder.h"
 
 namespace tandem {
-namespace {
-
-// The checkpoints that a path may mean: itself, or those of the folder.
-struct Candidates {
-  std::vector<std::string> prefixes;
-  bool is_folder = false;
-};
-absl::StatusOr<Candidates> CandidatesAt(FileSystem* files, const std::string& path) {
-  absl::string_view prefix = path;
-  absl::ConsumeSuffix(&prefix, ".index");
-  if (files->Stat(BundleIndexPath(prefix)).ok()) return Candidates{{std::string(prefix)}, false};
-  const absl::StatusOr<FileInfo> info = files->Stat(path);
-  if (!info.ok() && !absl::IsNotFound(info.status())) return info.status();
-  if (!info.ok() || !info->is_directory) {
-    return errors::NotFound("there is no checkpoint '", path, "': neither the file '",
-                            BundleIndexPath(prefix), "' nor a folder");
-  }
-  TANDEM_ASSIGN_OR_RETURN(std::vector<std::string> prefixes, CheckpointsNewestFirst(files, path));
-  if (prefixes.empty())
-    return errors::NotFound("there is no checkpoint in the folder '", path, "'");
-  return Candidates{std::move(prefixes), true};
-}
-
-}  // namespace
-
 bool IsBookkeeping(absl::string_view name) {
   return name == kObjectGraphName || absl::StartsWith(name, kNotePrefix);
 }
@@ -47,7 +22,8 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::string& 
 absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::OpenAccepted(
     const std::string& path, const Options& options,
     absl::FunctionRef<absl::Status(const Checkpoint&)> accept) {
-  TANDEM_ASSIGN_OR_RETURN(const Candidates candidates, CandidatesAt(options.files, path));
+  TANDEM_ASSIGN_OR_RETURN(const CheckpointCandidates candidates,
+                          CheckpointsAt(options.files, path));
   std::vector<PassedOver> passed_over;
   for (const std::string& prefix : candidates.prefixes) {
     absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = OpenPrefix(prefix, options);

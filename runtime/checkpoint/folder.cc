@@ -125,6 +125,23 @@ absl::StatusOr<std::vector<std::string>> CheckpointsNewestFirst(FileSystem* file
   return prefixes;
 }
 
+absl::StatusOr<CheckpointCandidates> CheckpointsAt(FileSystem* files, const std::string& path) {
+  absl::string_view prefix = path;
+  absl::ConsumeSuffix(&prefix, kIndexEnding);
+  if (files->Stat(BundleIndexPath(prefix)).ok())
+    return CheckpointCandidates{{std::string(prefix)}, false};
+  const absl::StatusOr<FileInfo> info = files->Stat(path);
+  if (!info.ok() && !absl::IsNotFound(info.status())) return info.status();
+  if (!info.ok() || !info->is_directory) {
+    return errors::NotFound("there is no checkpoint '", path, "': neither the file '",
+                            BundleIndexPath(prefix), "' nor a folder");
+  }
+  TANDEM_ASSIGN_OR_RETURN(std::vector<std::string> prefixes, CheckpointsNewestFirst(files, path));
+  if (prefixes.empty())
+    return errors::NotFound("there is no checkpoint in the folder '", path, "'");
+  return CheckpointCandidates{std::move(prefixes), true};
+}
+
 absl::StatusOr<std::vector<DataFileName>> DataFilesOf(FileSystem* files,
                                                       const std::string& prefix) {
   const std::string folder = DirectoryOf(prefix);

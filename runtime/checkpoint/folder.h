@@ -33,6 +33,15 @@ absl::optional<int64_t> CheckpointStep(absl::string_view prefix);
 absl::StatusOr<std::vector<std::string>> CheckpointsNewestFirst(FileSystem* files,
                                                                 const std::string& folder);
 
+// The checkpoints that a path may mean, in the order in which they should be tried.
+struct CheckpointCandidates {
+  std::vector<std::string> prefixes;  // At least one.
+  bool is_folder = false;             // All those of a folder, else the one that `path` names.
+};
+// `path` is the prefix or the index of a checkpoint, or a folder. NotFound: there is neither, or
+// the folder has none.
+absl::StatusOr<CheckpointCandidates> CheckpointsAt(FileSystem* files, const std::string& path);
+
 // A data file of a checkpoint.
 struct DataFileName {
   std::string path;

@@ -1,0 +1,216 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <complex>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/log.h"
+#include "core/io/checkpoint_state.h"
+#include "core/io/file.h"
+#include "core/io/npy.h"
+#include "nlohmann/json.hpp"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/write.h"
+#include "tools/cli/command.h"
+#include "tools/cli/tensor_text.h"
+
+namespace tandem::cli {
+namespace {
+
+using Json = nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct Result {
+  absl::Status status;
+  std::string output;
+};
+
+Result RunCheckpoint(const std::vector<std::string>& words) {
+  testing::internal::CaptureStdout();
+  Result result;
+  result.status = kCheckpointCommand.run(words);
+  result.output = testing::internal::GetCapturedStdout();
+  return result;
+}
+
+class CheckpointCommandTest : public testing::Test {
+ protected:
+  // Two checkpoints, of steps 1 and 2, in a folder of their own.
+  CheckpointCommandTest() {
+    SetLogSink([](LogSeverity, absl::string_view) {});
+    const auto* const test = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = absl::StrCat(testing::TempDir(), "/checkpoint_command_", test->name());
+    CheckpointState state;
+    for (const int step : {1, 2}) {
+      state.latest = Prefix(absl::StrCat("c-", step));
+      state.all.push_back({state.latest, static_cast<double>(step)});
+      const auto value = static_cast<float>(step);
+      EXPECT_TRUE(WriteCheckpoint(PosixFileSystem(), state.latest,
+                                  {{"w", Tensor::FromValues<float>({2, 2}, {1, 0.1f, 3, value})},
+                                   {"words", Tensor::Vector<std::string>({"a", "b\n"})}})
+                      .ok());
+    }
+    EXPECT_TRUE(WriteCheckpointState(PosixFileSystem(), folder_, state).ok());
+  }
+  ~CheckpointCommandTest() override { SetLogSink({}); }
+
+  std::string Prefix(absl::string_view name) const { return JoinPath(folder_, name); }
+  void Damage(const std::string& name) const {
+    const std::string path = Prefix(name);
+    std::string bytes = *ReadFile(PosixFileSystem(), path);
+    bytes[0] = static_cast<char>(bytes[0] ^ 1);
+    ASSERT_TRUE(WriteFileAtomically(PosixFileSystem(), path, bytes).ok());
+  }
+
+  std::string folder_;
+};
+
+TEST_F(CheckpointCommandTest, ListsTheNewestOfAFolder) {
+  const Result result = RunCheckpoint({"ls", folder_});
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("w      float32  [2,2]     16\n"),
+                                   HasSubstr("words  string   [2]"), HasSubstr("c-2: 2 tensors"),
+                                   HasSubstr("1 shard\n"), Not(HasSubstr("VARIABLE"))));
+  const Json json = Json::parse(RunCheckpoint({"ls", Prefix("c-1"), "--json"}).output);
+  EXPECT_EQ(json["prefix"], Prefix("c-1"));
+  EXPECT_EQ(json["tensors"][0],
+            Json({{"name", "w"}, {"dtype", "float32"}, {"shape", {2, 2}}, {"bytes", 16}}));
+}
+
+TEST_F(CheckpointCommandTest, ShowsValues) {
+  EXPECT_EQ(RunCheckpoint({"show", folder_, "w"}).output,
+            "w: float32[2,2]\n[0,:]  1 0.1\n[1,:]  3 2\n");
+  EXPECT_EQ(RunCheckpoint({"show", folder_, "words"}).output, "words: string[2]\n\"a\" \"b\\n\"\n");
+  EXPECT_EQ(RunCheckpoint({"show", folder_, "w", "--max_values=3"}).output,
+            "w: float32[2,2]\n[0,:]  1 0.1\n[1,:]  3 …\n");
+  const Json json = Json::parse(RunCheckpoint({"show", "--json", folder_, "w"}).output);
+  EXPECT_EQ(json["values"], Json::parse("[[1.0, 0.1], [3.0, 2.0]]"));
+  const Result missing = RunCheckpoint({"show", folder_, "word"});
+  EXPECT_TRUE(absl::IsNotFound(missing.status));
+  EXPECT_THAT(missing.status.message(), HasSubstr("Did you mean 'w"));
+}
+
+TEST_F(CheckpointCommandTest, SavesATensorAsNpy) {
+  const std::string path = Prefix("w.npy");
+  ASSERT_TRUE(RunCheckpoint({"show", folder_, "w", "--save", path}).status.ok());
+  const auto tensor = ReadNpy(path);
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  EXPECT_EQ(tensor->Elements<float>()[3], 2);
+}
+
+TEST_F(CheckpointCommandTest, VerifiesTheNewestOrAll) {
+  EXPECT_TRUE(RunCheckpoint({"verify", folder_}).status.ok());
+  Damage("c-1.data-00000-of-00001");
+  EXPECT_TRUE(RunCheckpoint({"verify", folder_}).status.ok());
+  const Result all = RunCheckpoint({"verify", "--all", folder_});
+  EXPECT_TRUE(absl::IsDataLoss(all.status)) << all.status;
+  EXPECT_THAT(all.status.message(), HasSubstr("1 of 2"));
+  EXPECT_THAT(all.output, AllOf(HasSubstr("good"), HasSubstr("DAMAGED"), HasSubstr("checksum")));
+  Damage("c-2.index");
+  const Result newest = RunCheckpoint({"verify", "--json", folder_});
+  EXPECT_TRUE(absl::IsDataLoss(newest.status)) << newest.status;
+  const Json json = Json::parse(newest.output);
+  EXPECT_EQ(json["good"], false);
+  EXPECT_EQ(json["checkpoints"].size(), 1u);
+  EXPECT_EQ(json["checkpoints"][0]["prefix"], Prefix("c-2"));
+}
+
+TEST_F(CheckpointCommandTest, DiffTellsWhatDiffers) {
+  EXPECT_TRUE(RunCheckpoint({"diff", Prefix("c-1"), Prefix("c-1")}).status.ok());
+  const Result result = RunCheckpoint({"diff", Prefix("c-1"), folder_});
+  EXPECT_TRUE(absl::IsFailedPrecondition(result.status)) << result.status;
+  EXPECT_THAT(result.output,
+              AllOf(HasSubstr("w       1 of 4 elements, by up to 1"), Not(HasSubstr("words"))));
+  EXPECT_TRUE(RunCheckpoint({"diff", Prefix("c-1"), folder_, "--tolerance=1"}).status.ok());
+  EXPECT_FALSE(RunCheckpoint({"diff", Prefix("c-1"), folder_, "--tolerance=0.5"}).status.ok());
+
+  ASSERT_TRUE(WriteCheckpoint(PosixFileSystem(), Prefix("other"),
+                              {{"w", Tensor::Scalar<float>(1)}, {"more", Tensor::Scalar<float>(1)}})
+                  .ok());
+  const Json json =
+      Json::parse(RunCheckpoint({"diff", "--json", Prefix("c-1"), Prefix("other")}).output);
+  EXPECT_EQ(json["equal"], false);
+  EXPECT_EQ(json["tensors"], 3);
+  EXPECT_EQ(json["differences"][0], Json({{"name", "more"}, {"second", "float32[]"}}));
+  EXPECT_EQ(json["differences"][1],
+            Json({{"name", "w"}, {"first", "float32[2,2]"}, {"second", "float32[]"}}));
+  EXPECT_EQ(json["differences"][2], Json({{"name", "words"}, {"first", "string[2]"}}));
+}
+
+TEST_F(CheckpointCommandTest, ConvertsToAnotherNumberOfShards) {
+  const std::string to = Prefix("below/model");
+  const Result result = RunCheckpoint({"convert", folder_, to, "--shards=3"});
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_THAT(result.output, HasSubstr("2 tensors in 3 shards"));
+  EXPECT_TRUE(RunCheckpoint({"diff", folder_, to}).status.ok());
+  EXPECT_EQ((*Checkpoint::Open(to))->bundle().num_shards(), 3);
+  EXPECT_TRUE(absl::IsAlreadyExists(RunCheckpoint({"convert", Prefix("c-1"), to}).status));
+  EXPECT_TRUE(RunCheckpoint({"convert", "--overwrite", Prefix("c-1"), to}).status.ok());
+  EXPECT_TRUE(RunCheckpoint({"diff", Prefix("c-1"), to}).status.ok());
+}
+
+TEST_F(CheckpointCommandTest, TeachesWhenTheCallIsWrong) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{},
+                                             {"lst", "x"},
+                                             {"ls"},
+                                             {"show", folder_},
+                                             {"diff", folder_},
+                                             {"ls", "--jsn", folder_},
+                                             {"show", folder_, "w", "--max_values=-1"},
+                                             {"diff", folder_, folder_, "--tolerance=x"},
+                                             {"convert", folder_, Prefix("t"), "--shards=0"},
+                                             {"convert", folder_, Prefix("t"), "--shards=x"}}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(RunCheckpoint(words).status))
+        << testing::PrintToString(words);
+  }
+  EXPECT_TRUE(absl::IsNotFound(RunCheckpoint({"ls", Prefix("nothing")}).status));
+}
+
+TEST(TensorText, NumbersKeepTheirDigits) {
+  EXPECT_EQ(TensorText(Tensor::Vector<double>({0.1, 1e300, -kInfinity}), 10), "0.1 1e+300 -inf\n");
+  EXPECT_EQ(TensorText(Tensor::Vector<int64_t>({9007199254740993}), 10), "9007199254740993\n");
+  EXPECT_EQ(TensorText(Tensor::Scalar<bool>(true), 10), "true\n");
+  EXPECT_EQ(TensorText(Tensor::Vector<std::complex<float>>({{1, -2}}), 10), "(1,-2)\n");
+  EXPECT_EQ(TensorText(Tensor(kFloat32, Shape({0, 3})), 10), "");
+  EXPECT_EQ(TensorText(Tensor::Vector<float>({1, 2}), 0), "…\n");
+}
+
+TEST(TensorText, RowsBeginWithTheirPosition) {
+  Tensor tensor(kInt32, Shape({2, 2, 1}));
+  for (int i = 0; i < 4; ++i) tensor.MutableElements<int32_t>()[static_cast<size_t>(i)] = i;
+  EXPECT_EQ(TensorText(tensor, 10), "[0,0,:]  0\n[0,1,:]  1\n[1,0,:]  2\n[1,1,:]  3\n");
+}
+
+TEST(TensorJson, HasValuesThatJsonLacks) {
+  EXPECT_EQ(TensorJson(Tensor::Vector<double>({kInfinity, -kInfinity, std::nan("")})),
+            Json({"Infinity", "-Infinity", "NaN"}));
+  EXPECT_EQ(TensorJson(Tensor::Vector<std::complex<double>>({{1, 2}})), Json::parse("[[1.0,2.0]]"));
+  EXPECT_EQ(TensorJson(Tensor(kFloat32, Shape({2, 0}))), Json::parse("[[],[]]"));
+  EXPECT_EQ(TensorJson(Tensor::Scalar<float>(0.1f)).dump(), "0.1");
+}
+
+TEST(CompareTensors, CountsBitsAndMeasuresNumbers) {
+  const auto same =
+      CompareTensors(Tensor::Vector<float>({1, NAN}), Tensor::Vector<float>({1, NAN}));
+  EXPECT_EQ(same.elements, 0);
+  const auto zeros = CompareTensors(Tensor::Scalar<double>(0.0), Tensor::Scalar<double>(-0.0));
+  EXPECT_EQ(zeros.elements, 1);
+  EXPECT_EQ(zeros.largest, 0);
+  const auto nan = CompareTensors(Tensor::Scalar<double>(1), Tensor::Scalar<double>(NAN));
+  EXPECT_EQ(nan.largest, kInfinity);
+  const auto words =
+      CompareTensors(Tensor::Scalar<std::string>("a"), Tensor::Scalar<std::string>("b"));
+  EXPECT_EQ(words.elements, 1);
+  EXPECT_FALSE(words.largest.has_value());
+}
+
+}  // namespace
+}  // namespace tandem::cli
