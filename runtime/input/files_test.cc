@@ -7,8 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/io/file.h"
+#include "proto/input.pb.h"
 #include "runtime/input/dataset.h"
 #include "runtime/input/input_test_util.h"
+#include "runtime/input/opened_stage.h"
 
 namespace tandem::data {
 namespace {
@@ -150,6 +152,22 @@ TEST(InterleaveFilesTest, EveryPositionCanBeRestored) {
             .InterleaveFiles(Dataset::TextLines({}).Shuffle(2, 3), {.cycle = cycle, .block = 2})
             .Shuffle(4, 2));
   }
+}
+
+TEST(InterleaveFilesTest, AStateCannotNameOtherFiles) {
+  const std::string folder = TextFolder("inside", 2, 2);
+  const std::string secret = WriteFile("secret.txt", "secret\nsecret\n");
+  const Dataset dataset = Dataset::Files({folder + "/*"}).InterleaveFiles(Dataset::TextLines({}));
+  const auto iterator = dataset.Open();
+  ASSERT_TRUE(iterator.ok());
+  ASSERT_TRUE((*iterator)->Next().ok());
+  InputState state;
+  ASSERT_TRUE(state.ParseFromString(*(*iterator)->SaveState()));
+  InputElement* const element = state.mutable_inputs(0)->mutable_elements(0);
+  element->Clear();
+  ASSERT_TRUE(SaveElement(Element{Tensor::Scalar<std::string>(secret)}, element).ok());
+  EXPECT_THAT(std::string((*iterator)->RestoreState(state.SerializeAsString()).message()),
+              HasSubstr(secret + "', which is no file of this data set"));
 }
 
 TEST(InterleaveFilesTest, ErrorsHaveTheElementsIndexAndTheFile) {

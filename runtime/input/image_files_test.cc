@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <random>
 
@@ -73,6 +74,16 @@ TEST(ImageFilesTest, FoldersWithoutImagesAreRefused) {
   MakeFolder(folder + "/class");
   EXPECT_THAT(std::string(OpenStatus(Dataset::ImageFiles(folder)).message()),
               HasSubstr("no image lies in its 1 sub-folders"));
+}
+
+TEST(ImageFilesTest, LinksThatLeadBackAreAnErrorAndNoEndlessWalk) {
+  const std::string folder = testing::TempDir() + "/circle";
+  MakeFolder(folder + "/class");
+  const std::string link = folder + "/class/again";
+  std::filesystem::remove(link);
+  std::filesystem::create_directory_symlink(folder, link);
+  EXPECT_THAT(std::string(OpenStatus(Dataset::ImageFiles(folder)).message()),
+              HasSubstr("lies more than 16 folders deep"));
 }
 
 TEST(ReadImagesTest, GivesBatchesOfOneSize) {

@@ -19,9 +19,19 @@ struct Settings {
   std::string kind;
   std::string label;  // Begins messages.
   DatasetFunction function;
+  // Elements of a state must be rows of this table of paths, so that a state cannot make a process
+  // read other files; null: they are not.
+  const RowSource* paths = nullptr;
   int64_t cycle;
   int64_t block;
 };
+
+// Null: the element is no path.
+const std::string* PathOf(const Element& element) {
+  const bool is_path =
+      element.size() == 1 && element[0].dtype() == kString && element[0].shape().IsScalar();
+  return is_path ? &element[0].ScalarValue<std::string>() : nullptr;
+}
 
 class InterleavePass final : public Pass {
  public:
@@ -101,6 +111,7 @@ class InterleavePass final : public Pass {
       absl::StatusOr<Element> element;
       TANDEM_RETURN_IF_ERROR(LoadElement(state.elements(at), &element));
       if (!element.ok()) return BadState(settings_.kind, "holds an error");
+      TANDEM_RETURN_IF_ERROR(CheckPath(*element));
       TANDEM_RETURN_IF_ERROR(Fill(*std::move(element), &slots_[i]));
       TANDEM_RETURN_IF_ERROR(slots_[i].pass->Restore(state.inputs(1 + at)));
       ++open_;
@@ -121,6 +132,19 @@ class InterleavePass final : public Pass {
     TANDEM_ASSIGN_OR_RETURN(slot->pass, slot->stage->Begin(context_));
     slot->element = std::move(element);
     return absl::OkStatus();
+  }
+
+  absl::Status CheckPath(const Element& element) const {
+    if (settings_.paths == nullptr) return absl::OkStatus();
+    const std::string* const path = PathOf(element);
+    if (path == nullptr) return BadState(settings_.kind, "holds no path");
+    for (int64_t row = 0; row < settings_.paths->size(); ++row) {
+      TANDEM_ASSIGN_OR_RETURN(const Element known, settings_.paths->Row(row));
+      const std::string* const known_path = PathOf(known);
+      if (known_path != nullptr && *known_path == *path) return absl::OkStatus();
+    }
+    return BadState(settings_.kind,
+                    absl::StrCat("holds '", *path, "', which is no file of this data set"));
   }
 
   void EndTurn() {
@@ -155,8 +179,8 @@ class InterleaveStage final : public OpenedStage {
   const Settings settings_;
 };
 
-absl::StatusOr<OpenedStagePtr> Open(const Stage& stage, std::string label,
-                                    DatasetFunction function) {
+absl::StatusOr<OpenedStagePtr> Open(const Stage& stage, std::string label, DatasetFunction function,
+                                    bool of_files) {
   TANDEM_ASSIGN_OR_RETURN(const int64_t cycle, stage.Int("cycle"));
   TANDEM_ASSIGN_OR_RETURN(const int64_t block, stage.Int("block"));
   if (cycle < 1 || cycle > kMaxCycle || block < 1) {
@@ -164,15 +188,15 @@ absl::StatusOr<OpenedStagePtr> Open(const Stage& stage, std::string label,
                                    "; expected both at least 1, cycle at most ", kMaxCycle);
   }
   TANDEM_ASSIGN_OR_RETURN(OpenedStagePtr input, stage.inputs()[0]->Open());
-  return std::make_shared<const InterleaveStage>(
-      std::move(input),
-      Settings{stage.kind(), std::move(label), std::move(function), cycle, block});
+  Settings settings{stage.kind(), std::move(label), std::move(function), nullptr, cycle, block};
+  if (of_files) settings.paths = input->rows();
+  return std::make_shared<const InterleaveStage>(std::move(input), std::move(settings));
 }
 
 absl::StatusOr<OpenedStagePtr> OpenInterleave(const Stage& stage) {
   TANDEM_ASSIGN_OR_RETURN(const std::string name, stage.String("function"));
   TANDEM_ASSIGN_OR_RETURN(const DatasetFunction* const function, FindDatasetFunction(name));
-  return Open(stage, absl::StrCat("Interleave '", name, "'"), *function);
+  return Open(stage, absl::StrCat("Interleave '", name, "'"), *function, /*of_files=*/false);
 }
 
 constexpr char kPaths[] = "paths";
@@ -197,12 +221,14 @@ absl::StatusOr<OpenedStagePtr> OpenInterleaveFiles(const Stage& stage) {
         "InterleaveFiles: the pipeline for each file begins with ", source->kind(),
         "; expected a source of files, such as Records, TextLines or Csv");
   }
-  return Open(stage, "InterleaveFiles", [each](const Element& element) -> absl::StatusOr<Dataset> {
-    if (element.size() != 1 || element[0].dtype() != kString || !element[0].shape().IsScalar()) {
+  const auto of_file = [each](const Element& element) -> absl::StatusOr<Dataset> {
+    const std::string* const path = PathOf(element);
+    if (path == nullptr) {
       return errors::InvalidArgument("is no path; expected one string, as Files gives it");
     }
-    return Dataset(OfFile(each, element[0].ScalarValue<std::string>()));
-  });
+    return Dataset(OfFile(each, *path));
+  };
+  return Open(stage, "InterleaveFiles", of_file, /*of_files=*/true);
 }
 
 const bool registered = RegisterStage("Interleave", /*inputs=*/1, OpenInterleave) &&
