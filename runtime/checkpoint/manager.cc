@@ -122,9 +122,12 @@ std::string CheckpointManager::PrefixOf(int64_t step) const {
 bool CheckpointManager::IsDue(int64_t step) {
   const int64_t before = last_step_ < 0 || last_step_ > step ? step - 1 : last_step_;
   last_step_ = step;
-  if (options_.clock->Now() - last_save_ >= options_.save_every) return true;
   const int64_t every = options_.save_every_steps;
-  return every > 0 && step > 0 && step / every > before / every;
+  const bool is_due = (every > 0 && step > 0 && step / every > before / every) ||
+                      options_.clock->Now() - last_save_ >= options_.save_every;
+  if (!is_due || options_.when_busy == Options::WhenBusy::kWait) return is_due;
+  MutexLock lock(mu_);
+  return !running_;
 }
 
 absl::StatusOr<CheckpointManager::Saved> CheckpointManager::Save(int64_t step, NamedTensors tensors,

@@ -83,7 +83,8 @@ class CheckpointManager {
   CheckpointManager& operator=(const CheckpointManager&) = delete;
 
   // True when it is time to save, after `step` steps. Call it after every step, or after every few:
-  // a multiple of save_every_steps that was passed since the last call counts.
+  // a multiple of save_every_steps that was passed since the last call counts. False where Save
+  // would skip, so that nobody gathers the state for nothing.
   bool IsDue(int64_t step);
 
   enum class Saved {

@@ -211,9 +211,12 @@ TEST_F(ManagerTest, AnAsynchronousSaveHoldsNobodyUp) {
 TEST_F(ManagerTest, ASaveIsSkippedWhileAnotherIsRunning) {
   options_.asynchronous = true;
   options_.when_busy = WhenBusy::kSkip;
+  options_.save_every_steps = 1;
   const auto manager = Manager();
   files_.SetOpen(false);
+  EXPECT_TRUE(manager->IsDue(1));
   EXPECT_EQ(*manager->Save(1, State(1)), Saved::kStarted);
+  EXPECT_FALSE(manager->IsDue(2));
   EXPECT_EQ(*manager->Save(2, State(2)), Saved::kSkipped);
   files_.SetOpen(true);
   ASSERT_TRUE(manager->Wait().ok());

@@ -49,6 +49,24 @@ TEST(WriteCheckpoint, AnyNumberOfShardsHoldsTheSame) {
   }
 }
 
+TEST(WriteCheckpoint, WhatWasReadFromAnyNumberOfShardsIsWrittenToAnyOther) {
+  for (int from = 1; from <= 8; ++from) {
+    FaultyFileSystem files;
+    ASSERT_TRUE(WriteCheckpoint(&files, "/from", Tensors(), from).ok());
+    const auto reader = BundleReader::Open(&files, "/from");
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    for (int to = 1; to <= 8; ++to) {
+      NamedTensors tensors;
+      for (const std::string& name : (*reader)->Names()) {
+        tensors.emplace_back(name, *(*reader)->Read(name));
+      }
+      const std::string prefix = absl::StrCat("/to-", to);
+      ASSERT_TRUE(WriteCheckpoint(&files, prefix, std::move(tensors), to).ok());
+      ExpectTensors(&files, prefix);
+    }
+  }
+}
+
 TEST(WriteCheckpoint, ShardsAreOfLikeSize) {
   FaultyFileSystem files;
   ASSERT_TRUE(WriteCheckpoint(&files, "/run/c", Tensors(), 2).ok());
