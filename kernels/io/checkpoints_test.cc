@@ -1,4 +1,5 @@
 // Checkpoints as graphs write and read them. That the files are TensorFlow's is shown in core/io.
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ class CheckpointOpsTest : public ::testing::Test {
   CheckpointOpsTest() {
     const auto* const test = ::testing::UnitTest::GetInstance()->current_test_info();
     folder_ = absl::StrCat(::testing::TempDir(), "/checkpoint_ops_", test->name());
+    std::filesystem::remove_all(folder_);  // Of a former run.
     EXPECT_TRUE(PosixFileSystem()->MakeDirectories(folder_).ok());
   }
 

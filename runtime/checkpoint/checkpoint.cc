@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::OpenAccepted(
     absl::Status status = checkpoint.status();
     if (status.ok()) {
       status = accept(**checkpoint);
-      if (!status.ok() && !absl::IsDataLoss(status)) return status;
+      if (!status.ok() && !absl::IsDataLoss(status) && !absl::IsUnknown(status)) return status;
     }
     if (status.ok()) {
       (*checkpoint)->passed_over_ = std::move(passed_over);

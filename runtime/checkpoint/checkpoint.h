@@ -26,7 +26,8 @@
 
 namespace tandem {
 
-// Tensors of this beginning are Tandem's own notes about a checkpoint.
+// Names of this beginning are those of notes: what Tandem keeps beside the variables of a program,
+// such as where a run stands in its data. They are read as other tensors are, and not listed.
 inline constexpr char kNotePrefix[] = "_tandem/";
 
 // Threads: any; does not change. Lifetime: `files` outlives it.
@@ -53,7 +54,8 @@ class Checkpoint {
   }
 
   // The same, with more to do before a checkpoint counts as good: `accept` reads what it needs. One
-  // for which it returns DataLoss is passed over; any other error is final.
+  // for which it returns DataLoss, or Unknown (the disk failed), is passed over; any other error is
+  // final.
   static absl::StatusOr<std::unique_ptr<Checkpoint>> OpenAccepted(
       const std::string& path, const Options& options,
       absl::FunctionRef<absl::Status(const Checkpoint&)> accept);
@@ -65,7 +67,7 @@ class Checkpoint {
   // Newer ones of the folder that Open passed over, the newest first.
   const std::vector<PassedOver>& passed_over() const { return passed_over_; }
 
-  // The names of the tensors, sorted, without the graph of objects and Tandem's notes.
+  // The names of the tensors, sorted, without the graph of objects and notes.
   std::vector<std::string> Names() const;
   // The name in the checkpoint of what is called `name`, in one of the three ways. NotFound
   // suggests near names.

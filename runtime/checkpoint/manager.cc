@@ -134,10 +134,9 @@ absl::StatusOr<CheckpointManager::Saved> CheckpointManager::Save(int64_t step, N
                                                                  absl::optional<double> metric) {
   if (step < 0) return errors::InvalidArgument("a checkpoint of step ", step);
   for (const auto& [name, tensor] : tensors) {
-    if (!absl::StartsWith(name, kNotePrefix)) continue;
-    return errors::InvalidArgument("the tensor '", name,
-                                   "' cannot be saved: names that begin with '", kNotePrefix,
-                                   "' are the checkpoints' own");
+    if (name != kMetricNote) continue;
+    return errors::InvalidArgument("a tensor cannot be saved as '", name,
+                                   "', which is where the manager keeps the metric");
   }
   if (options_.when_busy == Options::WhenBusy::kSkip) {
     MutexLock lock(mu_);

@@ -92,12 +92,14 @@ class CheckpointManager {
     kStarted,  // It is being written; Wait, or the next Save, says how it ended.
     kSkipped,  // Another one is being written (WhenBusy::kSkip).
   };
-  // Saves `tensors` as the checkpoint of `step`; one of that step that exists is replaced. `metric`
+  // Saves `tensors` as the checkpoint of `step`; one of that step that exists is replaced. What a
+  // run notes beside its variables (where it stands in its data) has names that begin with
+  // kNotePrefix (checkpoint.h). `metric`
   // is what Retention::keep_best compares.
   //
   // The error of an asynchronous save before: then this one was not begun, and may be asked for
   // again. DeadlineExceeded: the one before did not end. InvalidArgument: a negative step, or a
-  // tensor named as Tandem's own notes are (kNotePrefix). Else, for one that is not asynchronous,
+  // tensor under the manager's own name for the metric. Else, for one that is not asynchronous,
   // those of WriteCheckpoint.
   absl::StatusOr<Saved> Save(int64_t step, NamedTensors tensors,
                              absl::optional<double> metric = absl::nullopt);

@@ -327,7 +327,7 @@ TEST_F(ManagerTest, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refused([](auto& o) { o.retention.preserve_every = absl::ZeroDuration(); }), kInvalid);
   EXPECT_EQ(refused([](auto& o) { o.patience = absl::ZeroDuration(); }), kInvalid);
   EXPECT_EQ(Manager()->Save(-1, State(1)).status().code(), kInvalid);
-  EXPECT_EQ(Manager()->Save(1, {{"_tandem/x", Tensor::Scalar<float>(1)}}).status().code(),
+  EXPECT_EQ(Manager()->Save(1, {{"_tandem/metric", Tensor::Scalar<float>(1)}}).status().code(),
             kInvalid);
 }
 

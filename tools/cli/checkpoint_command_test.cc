@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <complex>
+#include <filesystem>
 #include <limits>
 #include <string>
 #include <vector>
@@ -47,6 +48,7 @@ class CheckpointCommandTest : public testing::Test {
     SetLogSink([](LogSeverity, absl::string_view) {});
     const auto* const test = testing::UnitTest::GetInstance()->current_test_info();
     folder_ = absl::StrCat(testing::TempDir(), "/checkpoint_command_", test->name());
+    std::filesystem::remove_all(folder_);  // Of a former run.
     CheckpointState state;
     for (const int step : {1, 2}) {
       state.latest = Prefix(absl::StrCat("c-", step));
