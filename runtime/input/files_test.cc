@@ -26,7 +26,9 @@ std::string Text(absl::string_view text) { return absl::StrCat("string[] = \"", 
 std::string Folder(const std::string& name) {
   const std::string path = absl::StrCat(testing::TempDir(), "/", name);
   EXPECT_TRUE(PosixFileSystem()->MakeDirectories(path).ok());
-  for (const std::string& old : *PosixFileSystem()->ListDirectory(path)) {
+  const auto names = PosixFileSystem()->ListDirectory(path);
+  EXPECT_TRUE(names.ok()) << names.status();
+  for (const std::string& old : *names) {
     EXPECT_TRUE(PosixFileSystem()->Remove(JoinPath(path, old)).ok());
   }
   return path;
