@@ -134,10 +134,12 @@ class Dataset {
   // NotFound for a pattern that matches no file.
   //
   //   Files({"train-*.tfrecord"})
-  //       .Shuffle(10000, seed)                             // By file, all of them.
-  //       .Shard(workers, worker)                           // By file; behind the next line by
-  //       .InterleaveFiles(Dataset::Records({}), {.cycle = 8})  // element.
-  //       .Shuffle(10000, seed)                             // By element.
+  //       .Shuffle(10000, seed)                                 // The files.
+  //       .Shard(workers, worker)                               // Some files for each worker.
+  //       .InterleaveFiles(Dataset::Records({}), {.cycle = 8})
+  //       .Shuffle(10000, seed)                                 // The records.
+  //
+  // A Shard behind InterleaveFiles gives each worker some records of all files.
   static Dataset Files(std::vector<std::string> patterns);
   // The images (.png, .jpg, .jpeg) of a folder whose sub-folders are classes: the path of each,
   // which may lie in further folders, and its label, an int64 scalar; by class and path. The labels
