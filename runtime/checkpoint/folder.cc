@@ -164,6 +164,9 @@ absl::Status RemoveCheckpoint(FileSystem* files, const std::string& prefix) {
     if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
   }
   TANDEM_ASSIGN_OR_RETURN(const std::vector<DataFileName> data, DataFilesOf(files, prefix));
+  if (data.empty()) return absl::OkStatus();
+  // After a crash of the machine there may be data without an index, but no index without data.
+  TANDEM_RETURN_IF_ERROR(files->SyncDirectory(DirectoryOf(prefix)));
   for (const DataFileName& file : data) TANDEM_RETURN_IF_ERROR(files->Remove(file.path));
   return absl::OkStatus();
 }

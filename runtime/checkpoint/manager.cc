@@ -207,36 +207,49 @@ absl::Status CheckpointManager::Write(Job job) {
     return written;
   }
 
-  RetentionResult result;
+  std::vector<KeptCheckpoint> all;
+  absl::Time last_preserved;
   {
     MutexLock lock(mu_);
-    std::vector<KeptCheckpoint> all = kept_;
-    all.erase(std::remove_if(all.begin(), all.end(),
-                             [&](const KeptCheckpoint& kept) { return kept.prefix == prefix; }),
-              all.end());
-    all.push_back({prefix, options_.clock->Now(), job.metric});
-    result = ApplyRetention(options_.retention, std::move(all), last_preserved_);
+    kept_.erase(std::remove_if(kept_.begin(), kept_.end(),
+                               [&](const KeptCheckpoint& kept) { return kept.prefix == prefix; }),
+                kept_.end());
+    kept_.push_back({prefix, options_.clock->Now(), job.metric});
+    all = kept_;
+    last_preserved = last_preserved_;
   }
-  const absl::Status status = WriteState(result.kept, result.last_preserved);
-  {
-    // Also when the file could not be written: the checkpoint is there, and the next save names it.
-    MutexLock lock(mu_);
-    kept_ = result.kept;
-    last_preserved_ = result.last_preserved;
-  }
-  to_remove_.insert(to_remove_.end(), result.dropped.begin(), result.dropped.end());
-  if (!status.ok()) return status;
-  // Nobody is told to read them any more.
-  for (const std::string& dropped : std::exchange(to_remove_, {})) {
-    if (absl::c_any_of(result.kept, [&](const auto& kept) { return kept.prefix == dropped; })) {
-      continue;
-    }
-    const absl::Status removed = RemoveCheckpoint(options_.files, dropped);
-    if (removed.ok()) continue;
-    TANDEM_LOG(Warning) << "an old checkpoint stays for now: " << removed.message();
-    to_remove_.push_back(dropped);
-  }
+  // When this fails the checkpoint is there all the same, and the next save names it.
+  TANDEM_RETURN_IF_ERROR(WriteState(all, last_preserved));
+  RemoveDropped(std::move(all), last_preserved);
   return absl::OkStatus();
+}
+
+// Those that go stay in the list until they are gone, so that a run that is killed meanwhile leaves
+// none behind that nobody knows.
+void CheckpointManager::RemoveDropped(std::vector<KeptCheckpoint> all, absl::Time last_preserved) {
+  const RetentionResult result = ApplyRetention(options_.retention, all, last_preserved);
+  if (result.kept.size() == all.size()) return;
+  std::vector<KeptCheckpoint> left;
+  for (KeptCheckpoint& checkpoint : all) {
+    if (absl::c_linear_search(result.dropped, checkpoint.prefix)) {
+      const absl::Status removed = RemoveCheckpoint(options_.files, checkpoint.prefix);
+      if (removed.ok()) continue;
+      TANDEM_LOG(Warning) << "an old checkpoint stays for now: " << removed.message();
+    } else if (absl::c_none_of(result.kept, [&](const KeptCheckpoint& kept) {
+                 return kept.prefix == checkpoint.prefix;
+               })) {
+      continue;  // Kept for good.
+    }
+    left.push_back(std::move(checkpoint));
+  }
+  const absl::Status written = WriteState(left, result.last_preserved);
+  if (!written.ok()) {
+    TANDEM_LOG(Warning) << "names of checkpoints that are gone stay in the list for now: "
+                        << written.message();
+  }
+  MutexLock lock(mu_);
+  kept_ = std::move(left);
+  last_preserved_ = result.last_preserved;
 }
 
 absl::Status CheckpointManager::WriteState(const std::vector<KeptCheckpoint>& kept,

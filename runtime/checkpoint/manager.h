@@ -12,9 +12,9 @@
 //   TANDEM_RETURN_IF_ERROR(manager->Wait());
 //
 // A save writes the checkpoint (WriteCheckpoint), then names it in the file `checkpoint`, then
-// removes those that are not kept. Whatever interrupts it, the checkpoints before stay as they are.
-// A save that fails leaves no files of its own; those that a killed process left are removed when a
-// manager of the same folder and name is made.
+// removes those that are not kept, and then their names. Whatever interrupts it, the checkpoints
+// before stay as they are. A save that fails leaves no files of its own; those that a killed
+// process left are removed when a manager of the same folder and name is made.
 //
 // Asynchronous saves write on a thread of the manager's own. The tensors that are handed over are
 // shared, not copied: nobody may write into their memory. Variables keep to that by themselves,
@@ -129,6 +129,7 @@ class CheckpointManager {
   std::string PrefixOf(int64_t step) const;
   // The save itself. One at a time.
   absl::Status Write(Job job);
+  void RemoveDropped(std::vector<KeptCheckpoint> all, absl::Time last_preserved);
   absl::Status WriteState(const std::vector<KeptCheckpoint>& kept, absl::Time last_preserved);
   // Waits until no save is running, and takes the error of the last one.
   absl::Status WaitUntilIdle() ABSL_LOCKS_EXCLUDED(mu_);
@@ -139,9 +140,6 @@ class CheckpointManager {
   // For IsDue.
   int64_t last_step_ = -1;
   absl::Time last_save_;
-
-  // Whoever writes has these: the thread while a save is running, else the caller.
-  std::vector<std::string> to_remove_;
 
   mutable Mutex mu_;
   CondVar changed_;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "core/base/log.h"
 #include "core/io/testing/faulty_file_system.h"
 #include "gmock/gmock.h"
@@ -88,6 +89,14 @@ TEST_P(ManagerFaultsTest, AfterACrashTheNewestCompleteOneLoads) {
         ASSERT_TRUE(manager->Save(4, State(4)).ok());
         EXPECT_EQ(Loaded(&files), 4);
         ExpectTidy(&files);
+        // Of those before, none is there that nobody will remove. (Number 3 may be, without a name
+        // in the list: the run would have replaced it.)
+        for (int64_t step = 1; step <= 2; ++step) {
+          const std::string prefix = absl::StrCat("/run/ckpt-", step);
+          EXPECT_EQ(files.Stat(prefix + ".index").ok(),
+                    absl::c_linear_search(manager->checkpoints(), prefix))
+              << prefix << ", crash at " << at;
+        }
       }
     }
   }
