@@ -113,8 +113,9 @@ TEST(OpTable, SignaturesAreTensorFlows) {
 
 // What graphs with a Saver hold.
 TEST(OpTable, TheOpsOfCheckpointsAreRegistered) {
-  for (const char* name : {"SaveV2", "RestoreV2", "MergeV2Checkpoints", "ShardedFilename",
-                           "ShardedFilespec", "StringJoin", "StaticRegexFullMatch"}) {
+  for (const char* name :
+       {"SaveV2", "RestoreV2", "MergeV2Checkpoints", "ShardedFilename", "ShardedFilespec",
+        "StringJoin", "StaticRegexFullMatch", "DisableCopyOnRead"}) {
     EXPECT_NE(OpRegistry::Global().Find(name), nullptr) << name;
   }
 }
