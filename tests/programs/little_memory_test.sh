@@ -7,7 +7,7 @@ tandem=$1
 graph=$2
 
 message=$(
-  ulimit -v 800000
+  ulimit -v 600000
   TANDEM_NUM_THREADS=1 "$tandem" run "$graph" --target=y 2>&1 >/dev/null
 )
 code=$?
