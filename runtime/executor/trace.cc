@@ -4,8 +4,14 @@
 #include <chrono>
 #include <utility>
 
+#include "core/base/log.h"
+
 namespace tandem {
 namespace {
+
+// A step may loop for ever; who asked for its trace, also from afar, shall not fill the memory. A
+// timeline of as many is beyond what viewers show.
+constexpr size_t kMostEvents = size_t{1} << 18;
 
 uint64_t ThreadNumber() {
   static std::atomic<uint64_t> next{0};
@@ -26,7 +32,12 @@ void StepTracer::Record(absl::string_view node, absl::string_view op, absl::stri
   Event event{std::string(node), std::string(op), std::string(device),
               start_nanoseconds, end_nanoseconds, ThreadNumber()};
   MutexLock lock(mu_);
+  if (events_.size() == kMostEvents) return;
   events_.push_back(std::move(event));
+  if (events_.size() == kMostEvents) {
+    TANDEM_LOG(Warning) << "a step's trace ends at node '" << node << "', its event number "
+                        << kMostEvents << ", which is as much as is kept; the step goes on";
+  }
 }
 
 std::vector<StepTracer::Event> StepTracer::Take() {

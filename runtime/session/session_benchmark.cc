@@ -1,16 +1,34 @@
 // What a run and an op cost beyond their kernels. Aims: 2 µs for a run of one op, 100 ns an op in a
 // chain.
 //
+//   BM_PlainCall       what the rest is compared with: a function of two scalar tensors that adds
+//                      them into a fresh one, called through a pointer
 //   BM_OneAdd          a run by names: one add of a fed scalar
 //   BM_OneAddCallable  the same with names resolved ahead
 //   BM_Chain           a chain of scalar adds; items are ops
 //   BM_Loop            a loop of TensorFlow 1 counting to 1,000; items are iterations
+//   BM_While           a functional loop of 1,000 turns that each add three times
+//   BM_Runs            the same turns as runs of a callable
 #include "benchmark/benchmark.h"
 #include "core/graph/scope.h"
+#include "kernels/testing/functions.h"
 #include "runtime/session/session.h"
 
 namespace tandem {
 namespace {
+
+Tensor AddScalars(const Tensor& a, const Tensor& b) {
+  Tensor sum(kFloat32, Shape());
+  sum.MutableElements<float>()[0] = a.ScalarValue<float>() + b.ScalarValue<float>();
+  return sum;
+}
+
+void BM_PlainCall(benchmark::State& state) {
+  Tensor (*volatile add)(const Tensor&, const Tensor&) = AddScalars;
+  const Tensor one = Tensor::Scalar<float>(1);
+  for (auto _ : state) benchmark::DoNotOptimize(add(one, one));
+}
+BENCHMARK(BM_PlainCall);
 
 void BM_OneAdd(benchmark::State& state) {
   Scope s = Scope::NewRoot();
@@ -72,6 +90,46 @@ void BM_Loop(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * 1000);
 }
 BENCHMARK(BM_Loop);
+
+constexpr int kTurns = 1000;
+
+Output Turn(const Scope& scope, Output value) {
+  for (int i = 0; i < 3; ++i) value = scope.Call("AddV2", {value, 1.0f});
+  return value;
+}
+
+void BM_While(benchmark::State& state) {
+  Scope s = Scope::NewRoot();
+  const Output x =
+      s.WithOpName("x").Call("Placeholder", {}, {{"dtype", kFloat32}, {"shape", PartialShape({})}});
+  const testing::Outputs ends = testing::CountedLoop(
+      s, "loop", kTurns, {x},
+      [](const Scope& inside, const testing::Outputs& values) -> testing::Outputs {
+        return {Turn(inside, values[1])};
+      });
+  s.WithOpName("y").Call("Identity", {ends[0]});
+  auto session = *Session::Create(*s.graph());
+  auto callable = *session->MakeCallable({{"x"}, {"y"}, {}});
+  const Tensor one = Tensor::Scalar<float>(1);
+  for (auto _ : state) benchmark::DoNotOptimize(callable->Run({one}));
+  state.SetItemsProcessed(state.iterations() * kTurns);
+}
+BENCHMARK(BM_While);
+
+void BM_Runs(benchmark::State& state) {
+  Scope s = Scope::NewRoot();
+  const Output x =
+      s.WithOpName("x").Call("Placeholder", {}, {{"dtype", kFloat32}, {"shape", PartialShape({})}});
+  s.WithOpName("y").Call("Identity", {Turn(s, x)});
+  auto session = *Session::Create(*s.graph());
+  auto callable = *session->MakeCallable({{"x"}, {"y"}, {}});
+  const Tensor one = Tensor::Scalar<float>(1);
+  for (auto _ : state) {
+    for (int i = 0; i < kTurns; ++i) benchmark::DoNotOptimize(callable->Run({one}));
+  }
+  state.SetItemsProcessed(state.iterations() * kTurns);
+}
+BENCHMARK(BM_Runs);
 
 }  // namespace
 }  // namespace tandem
