@@ -43,6 +43,23 @@ code=$(ending)
 [[ $code == 0 ]] || fail "an idle server ended with $code"
 unset TF_CONFIG
 
+# The terminal goes away.
+start
+kill -HUP "$pid"
+code=$(ending)
+[[ $code == 0 ]] || fail "an idle server whose terminal went away ended with $code"
+
+# Without standard streams, nothing that the server opens takes their numbers.
+"$server" --port=0 <&- >&- 2>&- &
+pid=$!
+timeout 60 bash -c 'until [[ -e /proc/$0/fd/5 ]]; do :; done' "$pid" || fail "it opened nothing"
+for number in 0 1 2; do
+  [[ $(readlink "/proc/$pid/fd/$number") == /dev/null ]] ||
+    fail "stream $number is $(readlink "/proc/$pid/fd/$number")"
+done
+kill -TERM "$pid"
+wait "$pid" || fail "without standard streams it ended with $?"
+
 expect() { # expect CODE MESSAGE ARGUMENT…
   local wanted=$1 part=$2
   shift 2

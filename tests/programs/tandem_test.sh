@@ -72,6 +72,9 @@ events = json.load(open(sys.argv[1]))
 events = events["traceEvents"] if isinstance(events, dict) else events
 assert any("sum" in json.dumps(event) for event in events), events
 ' "$files/trace.json" || fail "the trace is $(head -c 500 "$files/trace.json")"
+# Of a run that failed, too.
+run 2 'do not broadcast' --feed x='[1,2]' --feed y='[1,2,3]' --fetch sum --trace="$files/failed.json"
+[[ -s $files/failed.json ]] || fail "there is no trace of the run that failed"
 run 0 'sum: ' --feed x=1 --feed y=2 --fetch sum --passes=none --devices=CPU:2,SIM:1
 
 expect 0 'MatMul' ops

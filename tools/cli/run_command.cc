@@ -57,6 +57,15 @@ absl::StatusOr<Tensor> FeedValue(const Graph& graph, const std::string& name,
   return TensorFromJson(value, RemoveReference(output.dtype()));
 }
 
+absl::Status WriteTrace(const RunMetadata& metadata, const std::string& path) {
+  std::ofstream file(path);
+  file << ChromeTrace(metadata.events) << "\n";
+  file.close();
+  if (file) return absl::OkStatus();
+  return errors::FailedPrecondition("the timeline cannot be written to '", path,
+                                    "': ", std::strerror(errno));
+}
+
 absl::Status Run(const std::vector<std::string>& words) {
   TANDEM_ASSIGN_OR_RETURN(
       const Arguments arguments,
@@ -110,27 +119,20 @@ absl::Status Run(const std::vector<std::string>& words) {
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                           Session::Create(graph, session_options));
   RunMetadata metadata;
-  TANDEM_ASSIGN_OR_RETURN(
-      const std::vector<Tensor> results,
-      session->Run(run_options, feeds, fetches, arguments.All("target"), &metadata));
-  for (size_t i = 0; i < results.size(); ++i) {
+  const absl::StatusOr<std::vector<Tensor>> results =
+      session->Run(run_options, feeds, fetches, arguments.All("target"), &metadata);
+  // Of a run that failed, too: it shows what the step had done by then.
+  absl::Status traced;
+  if (run_options.trace) traced = WriteTrace(metadata, arguments.Last("trace"));
+  if (!results.ok()) return results.status();
+  for (size_t i = 0; i < results->size(); ++i) {
     if (i < num_printed) {
-      std::printf("%s: %s\n", fetches[i].c_str(), results[i].DebugString(1000).c_str());
+      std::printf("%s: %s\n", fetches[i].c_str(), (*results)[i].DebugString(1000).c_str());
     } else {
-      TANDEM_RETURN_IF_ERROR(WriteNpy(files[i - num_printed], results[i]));
+      TANDEM_RETURN_IF_ERROR(WriteNpy(files[i - num_printed], (*results)[i]));
     }
   }
-  if (run_options.trace) {
-    const std::string path = arguments.Last("trace");
-    std::ofstream file(path);
-    file << ChromeTrace(metadata.events) << "\n";
-    file.close();
-    if (!file) {
-      return errors::FailedPrecondition("the timeline cannot be written to '", path,
-                                        "': ", std::strerror(errno));
-    }
-  }
-  return absl::OkStatus();
+  return traced;
 }
 
 }  // namespace

@@ -1,7 +1,12 @@
 // tandem_server: one task of a cluster, serving clients' sessions until it is told to end.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -48,7 +53,7 @@ constexpr char kUsage[] =
 
 A client connects with tf.compat.v1.Session("grpc://localhost:2222"), in Python, and needs no change.
 
-SIGTERM and SIGINT end the server: it takes no new steps, running ones get --grace. A second signal
+SIGTERM, SIGINT and SIGHUP end the server: it takes no new steps, running ones get --grace. A second signal
 ends it at once. The exit code is 0, or 143 when clients had sessions. Clusters of more than one task
 are not supported yet.)";
 
@@ -82,6 +87,30 @@ absl::StatusOr<TaskId> OwnTask(const ClusterConfig& config) {
   return task;
 }
 
+// How long the server may take to end once no step runs any more.
+constexpr absl::Duration kTimeToEnd = absl::Seconds(10);
+
+// A library that waits for a thread it could not make (little memory) must not keep the process.
+void EndAtTheLatestAfter(absl::Duration duration) {
+  std::signal(SIGALRM, [](int) {
+    constexpr char kMessage[] = "tandem_server: it did not end in time, and is ended\n";
+    (void)!write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+    _exit(1);
+  });
+  constexpr int64_t kMost = 1 << 30;
+  alarm(static_cast<unsigned>(
+      std::clamp<int64_t>(absl::ToInt64Seconds(absl::Ceil(duration, absl::Seconds(1))), 1, kMost)));
+}
+
+// A file or connection that is opened later must not get the number of a standard stream that the
+// caller closed: what is printed would go into it. Before all else, since libraries open files
+// before main.
+__attribute__((constructor(101))) void OpenStandardStreams() {
+  for (int number = STDIN_FILENO; number <= STDERR_FILENO; ++number) {
+    if (fcntl(number, F_GETFD) == -1) (void)!open("/dev/null", O_RDWR);
+  }
+}
+
 absl::Status Serve(bool* had_sessions) {
   TANDEM_ASSIGN_OR_RETURN(const std::string document, ClusterDocument());
   ServerOptions options;
@@ -105,6 +134,7 @@ absl::Status Serve(bool* had_sessions) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGHUP);  // The terminal went away: as good a reason to end in order.
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Create(options));
@@ -114,12 +144,13 @@ absl::Status Serve(bool* had_sessions) {
   std::fflush(stdout);
   int signal = 0;
   sigwait(&signals, &signal);
-  TANDEM_LOG(Info) << (signal == SIGINT ? "SIGINT" : "SIGTERM")
-                   << ": the server ends; running steps have "
+  TANDEM_LOG(Info) << "SIG" << sigabbrev_np(signal) << ": the server ends; running steps have "
                    << absl::FormatDuration(absl::GetFlag(FLAGS_grace));
   // The next one ends the process, also when whoever started it ignores them.
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
+  std::signal(SIGHUP, SIG_DFL);
+  EndAtTheLatestAfter(absl::GetFlag(FLAGS_grace) + kTimeToEnd);
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   *had_sessions = server->Stop(absl::GetFlag(FLAGS_grace));
   return absl::OkStatus();
