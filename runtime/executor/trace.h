@@ -1,4 +1,6 @@
-// StepTracer: collects when and where each node of a step ran, for RunMetadata and timelines.
+// StepTracer: collects when and where each node of a step ran, for RunMetadata and timelines. It
+// keeps the first 262,144 events and drops the rest, with one warning, since a step may loop for
+// ever; timelines of more are beyond what viewers show anyway.
 #ifndef TANDEM_RUNTIME_EXECUTOR_TRACE_H_
 #define TANDEM_RUNTIME_EXECUTOR_TRACE_H_
 
