@@ -84,6 +84,19 @@ struct StepContext {
   ResourceManager* step_resources = nullptr;
 };
 
+// Where the values of an input come from, as far as that is known before a step runs. A kernel that
+// prepares an input (packs weights, say) may keep what it made for later runs:
+enum class InputSource : uint8_t {
+  // It may not: the memory may be a caller's, who writes into it between two runs.
+  kComputed,
+  // It may: every run of the plan brings the same tensor, and nobody writes to its memory.
+  kConstant,
+  // It may, as long as it holds the tensor: the tensor shares a variable's memory, which is
+  // overwritten between runs, but only while nobody besides the variable holds it. While the kernel
+  // holds it, an update of the variable goes to fresh memory.
+  kVariable,
+};
+
 // What a kernel may look at while it is made. Attributes were checked against the op.
 class KernelInit {
  public:
@@ -95,6 +108,7 @@ class KernelInit {
     absl::Span<const DataType> output_types;  // With reference flags.
     const KernelDevice* device = nullptr;
     const FunctionLibrary* functions = nullptr;
+    absl::Span<const InputSource> input_sources;  // Empty: nothing is known.
   };
 
   explicit KernelInit(const Params& params) : params_(params) {}
@@ -111,6 +125,10 @@ class KernelInit {
   int num_outputs() const { return static_cast<int>(params_.output_types.size()); }
   DataType input_dtype(int i) const { return params_.input_types[static_cast<size_t>(i)]; }
   DataType output_dtype(int i) const { return params_.output_types[static_cast<size_t>(i)]; }
+  InputSource input_source(int i) const {
+    return params_.input_sources.empty() ? InputSource::kComputed
+                                         : params_.input_sources[static_cast<size_t>(i)];
+  }
   const KernelDevice& device() const { return *params_.device; }
   const FunctionLibrary& functions() const { return *params_.functions; }
 

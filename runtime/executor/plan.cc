@@ -385,6 +385,18 @@ class Compiler {
   FrameAssignment assignment_;
 };
 
+// Where a value comes from that reaches a kernel through any number of Identity nodes.
+InputSource SourceOf(Output value) {
+  while (true) {
+    const Node& node = *value.node;
+    // What is behind a reference is read at each run.
+    if (IsReference(value.dtype()) || node.Is("ReadVariableOp")) return InputSource::kVariable;
+    if (IsFreeConstant(node)) return InputSource::kConstant;
+    if (!node.Is("Identity")) return InputSource::kComputed;
+    value = node.input(0);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelFor(const Node& node, const KernelDevice& device,
@@ -394,10 +406,16 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeKernelFor(const Node& node, const Ke
   if (!def.ok()) return WithNode(def.status(), node);
   std::vector<DataType> input_types;
   std::vector<DataType> output_types;
-  for (int i = 0; i < node.num_inputs(); ++i) input_types.push_back(node.input_dtype(i));
+  std::vector<InputSource> input_sources;
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    input_types.push_back(node.input_dtype(i));
+    // The kernel of a stateful node serves plans in which the same input may come from elsewhere.
+    input_sources.push_back(node.op().is_stateful ? InputSource::kComputed
+                                                  : SourceOf(node.input(i)));
+  }
   for (int i = 0; i < node.num_outputs(); ++i) output_types.push_back(node.output_info(i).dtype);
-  KernelInit init(
-      {node.name(), &node.op(), &node.attrs(), input_types, output_types, &device, &functions});
+  KernelInit init({node.name(), &node.op(), &node.attrs(), input_types, output_types, &device,
+                   &functions, input_sources});
   absl::StatusOr<std::unique_ptr<Kernel>> kernel = (*def)->factory(init);
   if (!kernel.ok()) return WithNode(kernel.status(), node);
   return kernel;
