@@ -15,7 +15,9 @@
 #include "proto/error_codes.pb.h"
 #include "proto/event.pb.h"
 #include "proto/example.pb.h"
+#include "proto/fingerprint.pb.h"
 #include "proto/named_tensor.pb.h"
+#include "proto/saved_model.pb.h"
 #include "proto/saver.pb.h"
 #include "proto/server.pb.h"
 #include "proto/tensor_bundle.pb.h"
@@ -92,6 +94,8 @@ Lines OurLines() {
   Describe(*tensorflow::BundleEntryProto::descriptor()->file(), lines);
   Describe(*tensorflow::CheckpointState::descriptor()->file(), lines);
   Describe(*tensorflow::TrackableObjectGraph::descriptor()->file(), lines);
+  Describe(*tensorflow::SavedModel::descriptor()->file(), lines);
+  Describe(*tensorflow::FingerprintDef::descriptor()->file(), lines);
   Describe(*tensorflow::error::Code_descriptor()->file(), lines);
   return lines;
 }
