@@ -13,6 +13,14 @@
 #include "runtime/threads/inner_loop.h"
 
 namespace tandem {
+namespace {
+
+StepTracer::Value Traced(const Slot& slot) {
+  if (slot.state != Slot::State::kValue || !slot.value.is_valid()) return {};
+  return {slot.value.dtype(), slot.value.shape()};
+}
+
+}  // namespace
 
 std::unique_ptr<StepRun> NewStepRun(const Plan& plan) {
   if (plan.frames != nullptr) return std::make_unique<FrameRun>(plan);
@@ -106,8 +114,14 @@ void StepRun::Measure(const Invocation& invocation) {
   const size_t i = static_cast<size_t>(invocation.task.node);
   const PlanNode& node = plan_.nodes[i];
   if (environment_->tracer != nullptr) {
+    const KernelContext::Params& arguments = invocation.context.params();
+    std::vector<StepTracer::Value> inputs, outputs;
+    for (const Slot* const slot : arguments.inputs) inputs.push_back(Traced(*slot));
+    for (size_t o = 0; o < arguments.output_types.size(); ++o) {
+      outputs.push_back(Traced(arguments.outputs[o]));
+    }
     environment_->tracer->Record(plan_.names[i], plan_.ops[i], node.device->name(),
-                                 invocation.started, now);
+                                 invocation.started, now, std::move(inputs), std::move(outputs));
   }
   // What an asynchronous node takes is a wait; nobody computes meanwhile.
   if (node.kind != PlanNode::Kind::kSync) return;

@@ -1,5 +1,7 @@
 #include "runtime/executor/trace.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <chrono>
 #include <utility>
@@ -19,6 +21,15 @@ uint64_t ThreadNumber() {
   return number;
 }
 
+// As debuggers show it.
+const std::string& ThreadName() {
+  thread_local const std::string name = [] {
+    char text[16] = {};
+    return std::string(pthread_getname_np(pthread_self(), text, sizeof(text)) == 0 ? text : "");
+  }();
+  return name;
+}
+
 }  // namespace
 
 int64_t MonotonicNanoseconds() {
@@ -28,9 +39,11 @@ int64_t MonotonicNanoseconds() {
 }
 
 void StepTracer::Record(absl::string_view node, absl::string_view op, absl::string_view device,
-                        int64_t start_nanoseconds, int64_t end_nanoseconds) {
-  Event event{std::string(node), std::string(op), std::string(device),
-              start_nanoseconds, end_nanoseconds, ThreadNumber()};
+                        int64_t start_nanoseconds, int64_t end_nanoseconds,
+                        std::vector<Value> inputs, std::vector<Value> outputs) {
+  Event event{std::string(node), std::string(op),   std::string(device),
+              start_nanoseconds, end_nanoseconds,   ThreadNumber(),
+              ThreadName(),      std::move(inputs), std::move(outputs)};
   MutexLock lock(mu_);
   if (events_.size() == kMostEvents) return;
   events_.push_back(std::move(event));

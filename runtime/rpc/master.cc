@@ -11,8 +11,8 @@
 #include "core/tensor/tensor_proto.h"
 #include "proto/config.pb.h"
 #include "runtime/device/out_of_memory.h"
-#include "runtime/rpc/step_stats.h"
 #include "runtime/session/session.h"
+#include "runtime/session/step_stats.h"
 
 namespace tandem {
 namespace {

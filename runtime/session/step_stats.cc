@@ -1,12 +1,27 @@
-#include "runtime/rpc/step_stats.h"
+#include "runtime/session/step_stats.h"
 
 #include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/tensor/tensor_proto.h"
 
 namespace tandem {
+namespace {
+
+void FillOutputs(const std::vector<StepTracer::Value>& outputs, tensorflow::NodeExecStats* node) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].dtype == DataType::kInvalid) continue;
+    tensorflow::NodeOutput* const output = node->add_output();
+    output->set_slot(static_cast<int32_t>(i));
+    tensorflow::TensorDescription* const tensor = output->mutable_tensor_description();
+    tensor->set_dtype(static_cast<tensorflow::DataType>(outputs[i].dtype));
+    ShapeToProto(outputs[i].shape, tensor->mutable_shape());
+  }
+}
+
+}  // namespace
 
 void FillStepStats(const std::vector<StepTracer::Event>& events, tensorflow::StepStats* stats) {
   // Events carry the monotonic clock, which begins anywhere.
@@ -31,7 +46,10 @@ void FillStepStats(const std::vector<StepTracer::Event>& events, tensorflow::Ste
       node->set_op_end_rel_nanos(took);
       node->set_all_end_rel_nanos(took);
       node->set_scheduled_nanos(start);
-      node->set_thread_id(static_cast<uint32_t>(event->thread));
+      const auto thread = static_cast<uint32_t>(event->thread);
+      node->set_thread_id(thread);
+      (*device_stats->mutable_thread_names())[thread] = event->thread_name;
+      FillOutputs(event->outputs, node);
     }
   }
 }
