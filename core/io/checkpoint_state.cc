@@ -7,8 +7,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "core/base/text_proto.h"
 #include "core/io/bundle.h"
-#include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 #include "proto/checkpoint_state.pb.h"
 
@@ -17,19 +17,6 @@ namespace {
 
 // A hundred thousand checkpoints with long paths.
 constexpr int64_t kMaxFileBytes = int64_t{32} << 20;
-
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, google::protobuf::io::ColumnNumber column,
-                const std::string& message) override {
-    if (text_.empty())
-      text_ = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
 
 // As the file has it: a path from the folder on, or an absolute one.
 std::string ToFile(const std::string& folder, const std::string& prefix) {
@@ -52,11 +39,9 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(FileSystem* files, const std
   const std::string path = CheckpointStatePath(folder);
   TANDEM_ASSIGN_OR_RETURN(const std::string text, ReadFile(files, path, kMaxFileBytes));
   tensorflow::CheckpointState proto;
-  FirstError error;
-  google::protobuf::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(text, &proto)) {
-    return errors::DataLoss(path, ": ", error.text(), "; a CheckpointState as text is expected");
+  if (const absl::Status parsed = ParseTextProto(text, &proto); !parsed.ok()) {
+    return errors::DataLoss(path, ": ", parsed.message(),
+                            "; a CheckpointState as text is expected");
   }
   CheckpointState state;
   for (int i = 0; i < proto.all_model_checkpoint_paths_size(); ++i) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/base/utf8.h"
 #include "core/io/image.h"
 #include "core/tensor/tensor_proto.h"
 #include "proto/hparams_plugin_data.pb.h"
@@ -14,28 +15,11 @@ namespace {
 
 using Value = tensorflow::Summary::Value;
 
-// The bytes of the character in UTF-8 that `text` begins with; 0 when it begins with none.
-size_t CharacterBytes(absl::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t first = byte(0);
-  if (first < 0x80) return 1;
-  const size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
-  for (size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  // Longer than need be, halves of a UTF-16 pair, beyond Unicode.
-  const uint8_t second = byte(1);
-  const bool bad = (first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) ||
-                   (first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90);
-  return bad ? 0 : size;
-}
-
 // `text` with U+FFFD for every byte that is not UTF-8: readers give up a whole file for one.
 std::string Utf8(absl::string_view text) {
   std::string result;
   while (!text.empty()) {
-    const size_t size = CharacterBytes(text);
+    const size_t size = Utf8CharacterBytes(text);
     absl::StrAppend(&result, size > 0 ? text.substr(0, size) : "\xef\xbf\xbd");
     text.remove_prefix(std::max<size_t>(size, 1));
   }

@@ -3,8 +3,9 @@
 #include <cstring>
 
 #include "absl/base/casts.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/utf8.h"
+#include "core/tensor/element_text.h"
 
 namespace tandem {
 namespace {
@@ -38,11 +39,9 @@ bool Same(const std::vector<T>& a, const std::vector<T>& b) {
 }
 
 std::string Text(std::monostate) { return "<none>"; }
-std::string Text(const std::string& value) {
-  return absl::StrCat("\"", absl::CHexEscape(value), "\"");
-}
+std::string Text(const std::string& value) { return QuotedText(value); }
 std::string Text(int64_t value) { return absl::StrCat(value); }
-std::string Text(float value) { return absl::StrCat(value); }
+std::string Text(float value) { return NumberText(value); }
 std::string Text(bool value) { return value ? "true" : "false"; }
 std::string Text(DataType value) { return DataTypeName(value); }
 std::string Text(const PartialShape& value) { return value.DebugString(); }

@@ -141,15 +141,17 @@ std::vector<std::string> NearNames(absl::string_view name,
   constexpr size_t kLongestName = 200;
   constexpr size_t kMostCandidates = 20000;
   if (name.size() > kLongestName) return {};
+  // A slip of the pen changes a letter in four, and no more than three of them.
+  const int tolerated = std::clamp(static_cast<int>(name.size()) / 4, 1, 3);
   size_t looked_at = 0;
   for (const std::string& candidate : candidates) {
     if (++looked_at > kMostCandidates) break;
     const size_t longer = std::max(name.size(), candidate.size());
     const size_t shorter = std::min(name.size(), candidate.size());
-    if (longer - shorter > std::max<size_t>(2, name.size() / 3)) continue;
+    if (longer - shorter > static_cast<size_t>(tolerated)) continue;
     const int distance = EditDistance(name, candidate);
-    const int tolerated = std::max<int>(2, static_cast<int>(name.size()) / 3);
-    if (distance <= tolerated) scored.emplace_back(distance, candidate);
+    if (distance <= tolerated && 2 * distance <= static_cast<int>(longer))
+      scored.emplace_back(distance, candidate);
   }
   absl::c_sort(scored);
   std::vector<std::string> names;

@@ -5,10 +5,10 @@
 #include <new>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
+#include "core/tensor/element_text.h"
 
 namespace tandem {
 namespace {
@@ -32,32 +32,12 @@ RefPtr<Buffer> MakeObjects(size_t count) {
 }
 
 template <typename T>
-std::string FormatNumber(T value) {
-  if constexpr (std::is_same_v<T, bool>) {
-    return value ? "true" : "false";
-  } else if constexpr (std::is_same_v<T, int8_t> || std::is_same_v<T, uint8_t>) {
-    return absl::StrCat(static_cast<int>(value));
-  } else if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>) {
-    return absl::StrCat(static_cast<float>(value));
-  } else if constexpr (std::is_same_v<T, std::complex<float>> ||
-                       std::is_same_v<T, std::complex<double>>) {
-    return absl::StrCat("(", value.real(), ",", value.imag(), ")");
-  } else if constexpr (std::is_same_v<T, std::string>) {
-    return absl::StrCat("\"", absl::CHexEscape(value), "\"");
-  } else if constexpr (std::is_same_v<T, ResourceHandle> || std::is_same_v<T, Variant>) {
-    return value.DebugString();
-  } else {
-    return absl::StrCat(value);
-  }
-}
-
-template <typename T>
 std::string FormatElements(const Tensor& tensor, int max_values) {
   std::string text;
   int written = 0;
   for (const T& value : tensor.Elements<T>()) {
     if (written++ == max_values) return text + " …";
-    absl::StrAppend(&text, " ", FormatNumber(value));
+    absl::StrAppend(&text, " ", ElementText(value));
   }
   return text;
 }

@@ -10,26 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/status.h"
+#include "core/base/text_proto.h"
 #include "core/tensor/tensor_proto.h"
-#include "google/protobuf/io/tokenizer.h"
-#include "google/protobuf/text_format.h"
 
 namespace tandem::testing {
 namespace {
 
 constexpr char kFolder[] = "tests/golden/data";
 constexpr char kEnding[] = ".textproto";
-
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, int, const std::string& message) override {
-    if (text_.empty()) text_ = absl::StrCat("line ", line + 1, ": ", message);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
 
 bool Near(double found, double wanted, double rtol, double atol) {
   if (std::isnan(found) || std::isnan(wanted)) return std::isnan(found) && std::isnan(wanted);
@@ -125,11 +113,8 @@ absl::StatusOr<GoldenFile> LoadGoldenFile(const std::string& op) {
   std::stringstream text;
   text << in.rdbuf();
   GoldenFile file;
-  FirstError error;
-  google::protobuf::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(text.str(), &file)) {
-    return errors::InvalidArgument(path, " does not parse: ", error.text());
+  if (const absl::Status parsed = ParseTextProto(text.str(), &file); !parsed.ok()) {
+    return WithContext(parsed, absl::StrCat(path, " does not parse"));
   }
   return file;
 }

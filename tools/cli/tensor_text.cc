@@ -1,7 +1,6 @@
 #include "tools/cli/tensor_text.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <complex>
 #include <cstring>
@@ -9,9 +8,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/tensor/element_text.h"
 
 namespace tandem::cli {
 namespace {
@@ -19,13 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 template <typename T>
-struct IsComplexNumber : std::false_type {};
-template <typename T>
-struct IsComplexNumber<std::complex<T>> : std::true_type {};
-
-template <typename T>
-constexpr bool kIsReal =
-    std::is_arithmetic_v<T> || std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
+constexpr bool kIsReal = std::is_arithmetic_v<T> || kIsFloatingPoint<T>;
 
 // Calls `visit(T())` with the element type; not at all for handles and variants.
 template <typename Visit>
@@ -57,50 +50,17 @@ void WithElementType(DataType dtype, Visit visit) {
   }
 }
 
-// With as many digits as it takes to read the same number back. T: float or double.
-template <typename T>
-std::string ShortestText(T value) {
-  char text[32];
-  const std::to_chars_result end = std::to_chars(text, text + sizeof(text), value);
-  return std::string(text, end.ptr);
-}
-
-// What a number is written as: those of 16 bits are floats.
-template <typename T>
-auto Written(T value) {
-  if constexpr (std::is_same_v<T, double>) {
-    return value;
-  } else {
-    return static_cast<float>(value);
-  }
-}
-
-template <typename T>
-std::string ElementText(const T& value) {
-  if constexpr (std::is_same_v<T, std::string>) {
-    return absl::StrCat("\"", absl::CHexEscape(value), "\"");
-  } else if constexpr (std::is_same_v<T, bool>) {
-    return value ? "true" : "false";
-  } else if constexpr (IsComplexNumber<T>::value) {
-    return absl::StrCat("(", ShortestText(value.real()), ",", ShortestText(value.imag()), ")");
-  } else if constexpr (std::is_integral_v<T>) {
-    return absl::StrCat(value);
-  } else {
-    return ShortestText(Written(value));
-  }
-}
-
 template <typename T>
 Json ElementJson(const T& value) {
-  if constexpr (IsComplexNumber<T>::value) {
+  if constexpr (kIsComplex<T>) {
     return Json::array({ElementJson(value.real()), ElementJson(value.imag())});
-  } else if constexpr (kIsReal<T> && !std::is_integral_v<T>) {
+  } else if constexpr (kIsFloatingPoint<T>) {
     const auto number = static_cast<double>(value);
     if (std::isnan(number)) return "NaN";
     if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";
     // The digits of a float, not those of the double of the same value.
     double shortest = number;
-    (void)absl::SimpleAtod(ShortestText(Written(value)), &shortest);
+    (void)absl::SimpleAtod(ElementText(value), &shortest);
     return shortest;
   } else {
     return value;
