@@ -50,6 +50,8 @@ constexpr size_t kMaxNamesCompared = 20000;
 constexpr size_t kMaxNameLengthCompared = 200;
 // Of a cycle, in messages.
 constexpr size_t kMaxNodesShown = 8;
+// Unknown ones, in messages.
+constexpr size_t kMaxOpsShown = 20;
 
 bool IsMerge(absl::string_view op) { return op == "Merge" || op == "RefMerge"; }
 bool IsNextIteration(absl::string_view op) {
@@ -58,6 +60,12 @@ bool IsNextIteration(absl::string_view op) {
 
 std::string Describe(const tensorflow::NodeDef& node) {
   return absl::StrCat("node '", node.name(), "' (", node.op(), ")");
+}
+
+// " and 2 others", of several nodes of which the first was named.
+std::string Others(int64_t nodes) {
+  if (nodes < 2) return "";
+  return absl::StrCat(" and ", nodes - 1, nodes == 2 ? " other" : " others");
 }
 
 // Splits "node", "node:1" or "^node". False when it is none of them.
@@ -90,6 +98,7 @@ class Importer {
     TANDEM_RETURN_IF_ERROR(ReadInputs());
     TANDEM_RETURN_IF_ERROR(Sort());
     TANDEM_RETURN_IF_ERROR(AddFunctions());
+    TANDEM_RETURN_IF_ERROR(CheckOps());
     const absl::Status status = AddNodes();
     if (!status.ok()) RemoveNodes();
     return status;
@@ -109,6 +118,7 @@ class Importer {
   absl::Status Cycle(const std::vector<int>& path, int back_to) const;
   bool ClosesLoop(int node, const Source& source) const;
 
+  absl::Status CheckOps() const;
   absl::Status AddNodes();
   void RemoveNodes();
   absl::Status AddOne(int i);
@@ -319,6 +329,48 @@ absl::Status Importer::Sort() {
   return absl::OkStatus();
 }
 
+// All ops that are not known, at once: whoever wonders whether a graph can run at all wants the
+// whole list.
+absl::Status Importer::CheckOps() const {
+  struct Unknown {
+    const tensorflow::NodeDef* first;
+    int64_t nodes = 0;
+  };
+  std::map<absl::string_view, Unknown> unknown;
+  absl::flat_hash_map<absl::string_view, bool> known;
+  for (const tensorflow::NodeDef& node : def_.node()) {
+    const auto [op, is_new] = known.emplace(node.op(), true);
+    if (is_new) {
+      op->second = IsInternalOp(node.op()) || graph_->registry().Find(node.op()) != nullptr ||
+                   graph_->functions().Find(node.op()) != nullptr;
+    }
+    if (op->second) continue;
+    Unknown& entry = unknown.try_emplace(node.op(), Unknown{&node}).first->second;
+    ++entry.nodes;
+  }
+  if (unknown.empty()) return absl::OkStatus();
+  std::vector<std::string> names;
+  for (const OpDef* def : graph_->registry().List()) names.push_back(def->name);
+  if (unknown.size() == 1) {
+    const auto& [op, entry] = *unknown.begin();
+    return errors::NotFound("node '", PrefixedName(entry.first->name()), "'", Others(entry.nodes),
+                            ": there is no op '", op, "'", DidYouMean(op, names));
+  }
+  std::string text;
+  size_t shown = 0;
+  for (const auto& [op, entry] : unknown) {
+    if (++shown > kMaxOpsShown) {
+      absl::StrAppend(&text, "; and ", unknown.size() - kMaxOpsShown, " more");
+      break;
+    }
+    const std::vector<std::string> near = NearNames(op, names, /*limit=*/1);
+    absl::StrAppend(&text, text.empty() ? "" : "; ", "'", op, "' (node '",
+                    PrefixedName(entry.first->name()), "'", Others(entry.nodes),
+                    near.empty() ? "" : absl::StrCat(", did you mean '", near[0], "'?"), ")");
+  }
+  return errors::NotFound("there are no ops of these ", unknown.size(), " names: ", text);
+}
+
 bool Importer::IsProducersDefault(const tensorflow::NodeDef& node, const std::string& attr,
                                   const tensorflow::AttrValue& value) const {
   const auto op = producer_ops_.find(node.op());
@@ -420,7 +472,6 @@ absl::Status Importer::AddOne(int i) {
   }
   if (connected < sources.data.size()) spec.first_missing_input = static_cast<int>(connected);
   for (const Source& source : sources.control) spec.control_inputs.push_back(Resolve(source).node);
-  // The graph says which node an error is about, except for an op that it does not know.
   TANDEM_ASSIGN_OR_RETURN(Node* const added, graph_->AddNode(std::move(spec)));
   made_[static_cast<size_t>(i)] = added;
   added_.push_back(added);

@@ -6,8 +6,8 @@
 //     control inputs before data inputs; attributes that are missing, of the wrong kind or value,
 //     or unknown to the op; types and shapes that do not fit; a cycle that is not closed by an edge
 //     from NextIteration to Merge; what TensorFromProto refuses; a malformed device.
-//   * NotFound: an op that is neither registered nor a function of the library (near names are
-//     suggested).
+//   * NotFound: ops that are neither registered nor functions of the library; all of them, with
+//     near names.
 //   * ResourceExhausted: tensors beyond ImportOptions::max_tensor_bytes.
 //
 // Nodes may come in any order; those that come after their inputs keep it. Attributes whose names

@@ -154,6 +154,11 @@ TEST(ImportTest, BadGraphsAreRefusedByNode) {
       {"node { name: 'a' op: 'Identitty' }",
        absl::StatusCode::kNotFound,
        {"node 'a'", "Identitty", "Did you mean 'Identity'"}},
+      {"node { name: 'a' op: 'Identitty' } node { name: 'b' op: 'Unheard' } $x "
+       "node { name: 'c' op: 'Unheard' } node { name: 'd' op: 'Identitty' input: 'a' }",
+       absl::StatusCode::kNotFound,
+       {"no ops of these 2 names", "'Identitty' (node 'a' and 1 other, did you mean 'Identity'?)",
+        "'Unheard' (node 'b' and 1 other)"}},
       // Inputs.
       {"$x node { name: 'y' op: 'Identity' input: 'xx' $T }",
        kInvalid,
