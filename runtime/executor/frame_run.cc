@@ -25,6 +25,33 @@ void Clear(Slot& slot) {
   slot.uses.store(0, std::memory_order_relaxed);
 }
 
+// Of the loops that go on within `root`, those that no other one goes on in: the node that decides
+// whether they do.
+std::vector<std::string> LoopsGoingOn(const Plan& plan, const FrameInstance& root) {
+  std::vector<std::string> loops;
+  std::vector<const FrameInstance*> open = {&root};
+  while (!open.empty()) {
+    const FrameInstance& frame = *open.back();
+    open.pop_back();
+    const size_t before = open.size();
+    for (const auto& iteration : frame.iterations) {
+      for (const auto& child : iteration->children) open.push_back(child.get());
+    }
+    if (open.size() > before || frame.index == 0 || frame.iterations.empty()) continue;
+    const std::vector<FrameLayout::NodeInfo>& nodes = plan.frames->nodes;
+    const auto condition = absl::c_find_if(nodes, [&](const FrameLayout::NodeInfo& node) {
+      return node.role == Role::kLoopCond && node.frame == frame.index;
+    });
+    const size_t i = static_cast<size_t>(condition - nodes.begin());
+    const std::string name =
+        condition == nodes.end() ? "a loop" : absl::StrCat(plan.names[i], " (", plan.ops[i], ")");
+    loops.push_back(absl::StrCat(name, " in round ", frame.iterations.back()->number + 1,
+                                 " of frame '",
+                                 plan.frames->frames[static_cast<size_t>(frame.index)].name, "'"));
+  }
+  return loops;
+}
+
 }  // namespace
 
 FrameRun::FrameRun(const Plan& plan)
@@ -169,6 +196,8 @@ std::vector<std::string> FrameRun::Waiting() const {
   std::vector<std::string> waiting;
   MutexLock lock(mu_);
   for (const FrameInvocation* invocation : running_) waiting.push_back(Describe(*invocation));
+  // A loop that only computes has no node that waits; it may never end all the same.
+  if (waiting.empty()) waiting = LoopsGoingOn(plan_, root_);
   return waiting;
 }
 
