@@ -28,6 +28,7 @@
 #include "absl/status/statusor.h"
 #include "core/passes/prune.h"
 #include "core/tensor/tensor.h"
+#include "runtime/executor/trace.h"
 
 namespace tandem {
 
@@ -42,6 +43,9 @@ struct StepInput {
   std::vector<Tensor> batch;
   // Fed as they are.
   std::vector<Tensor> values;
+  // Filled, before the step ends, with what ran in this process when and where, in place of what it
+  // held. Null: the step is not traced. A runner whose steps run elsewhere may leave it alone.
+  std::vector<StepTracer::Event>* trace = nullptr;
 };
 
 // A member (a device, a worker) that came or went.

@@ -110,8 +110,9 @@ void LocalRunner::End() {
   ended_.NotifyAll();  // Under the lock: the runner may end as soon as it is released.
 }
 
-RunOptions LocalRunner::Options(CancellationManager* cancellation) {
+RunOptions LocalRunner::Options(const StepInput& input, CancellationManager* cancellation) {
   RunOptions options;
+  options.trace = input.trace != nullptr;
   options.cancellation = cancellation;
   return options;
 }
@@ -130,8 +131,10 @@ absl::StatusOr<std::vector<Tensor>> LocalRunner::Feeds(int program, StepInput& i
 StrategyRunner::Result LocalRunner::Run(int program, StepInput input) {
   TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> feeds, Feeds(program, input));
   const std::shared_ptr<CancellationManager> cancellation = Begin();
-  Result result =
-      programs_[static_cast<size_t>(program)]->Run(std::move(feeds), Options(cancellation.get()));
+  RunMetadata metadata;
+  Result result = programs_[static_cast<size_t>(program)]->Run(
+      std::move(feeds), Options(input, cancellation.get()), &metadata);
+  if (input.trace != nullptr) *input.trace = std::move(metadata.events);
   End();
   return result;
 }
@@ -143,13 +146,17 @@ void LocalRunner::Start(int program, StepInput input, Done done) {
     return;
   }
   std::shared_ptr<CancellationManager> cancellation = Begin();
-  const RunOptions options = Options(cancellation.get());
-  programs_[static_cast<size_t>(program)]->Start(*std::move(feeds), options, /*metadata=*/nullptr,
-                                                 [this, cancellation = std::move(cancellation),
-                                                  done = std::move(done)](Result result) mutable {
-                                                   done(std::move(result));
-                                                   End();
-                                                 });
+  const RunOptions options = Options(input, cancellation.get());
+  auto metadata = input.trace == nullptr ? nullptr : std::make_unique<RunMetadata>();
+  RunMetadata* const filled = metadata.get();
+  programs_[static_cast<size_t>(program)]->Start(
+      *std::move(feeds), options, filled,
+      [this, cancellation = std::move(cancellation), metadata = std::move(metadata),
+       trace = input.trace, done = std::move(done)](Result result) mutable {
+        if (trace != nullptr) *trace = std::move(metadata->events);
+        done(std::move(result));
+        End();
+      });
 }
 
 void LocalRunner::CancelSteps(const absl::Status& reason) {

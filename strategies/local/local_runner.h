@@ -42,7 +42,7 @@ class LocalRunner : public StrategyRunner {
   // A step that runs. It keeps what cancels it alive.
   std::shared_ptr<CancellationManager> Begin();
   void End();
-  static RunOptions Options(CancellationManager* cancellation);
+  static RunOptions Options(const StepInput& input, CancellationManager* cancellation);
   // Adds the nodes that read and assign variables from outside of steps, once.
   absl::Status AddStateNodes();
 

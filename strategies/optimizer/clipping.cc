@@ -24,6 +24,20 @@ Output NormOf(const Scope& scope, const Output& half_squares) {
   return scope.Call("Sqrt", {scope.Call("Mul", {half_squares, 2.0})});
 }
 
+// Of gradients that name no row twice.
+Output NormOfAll(const Scope& scope, const std::vector<Gradient>& gradients) {
+  DataType dtype = kFloat32;
+  for (const Gradient& gradient : gradients) {
+    if (gradient.exists() && NormType(gradient.values) == kFloat64) dtype = kFloat64;
+  }
+  InputList parts;
+  for (const Gradient& gradient : gradients) {
+    if (!gradient.exists()) continue;
+    parts.emplace_back(CastTo(scope, HalfSquares(scope, gradient.values), dtype));
+  }
+  return parts.empty() ? Output() : NormOf(scope, scope.Call("AddN", parts));
+}
+
 // What brings a gradient of this norm down to the limit; exactly 1 when it is below.
 Output Scale(const Scope& scope, const Output& norm, double limit) {
   if (!norm.valid()) return {};
@@ -107,17 +121,8 @@ class GlobalNormClipping final : public Clipping {
 
  private:
   void Clip(const Scope& scope, std::vector<Gradient>& gradients) const override {
-    DataType dtype = kFloat32;
-    for (const Gradient& gradient : gradients) {
-      if (gradient.exists() && NormType(gradient.values) == kFloat64) dtype = kFloat64;
-    }
-    InputList parts;
-    for (const Gradient& gradient : gradients) {
-      if (!gradient.exists()) continue;
-      parts.emplace_back(CastTo(scope, HalfSquares(scope, gradient.values), dtype));
-    }
-    if (parts.empty()) return;
-    const Output norm = NormOf(scope, scope.Call("AddN", parts));
+    const Output norm = NormOfAll(scope, gradients);
+    if (!norm.valid()) return;
     // norm - norm is 0, or NaN where the norm is not finite.
     const Output scale =
         scope.Call("AddV2", {Scale(scope, norm, limit_), scope.Call("Sub", {norm, norm})});
@@ -139,6 +144,11 @@ OptimizerPtr ClipByNorm(OptimizerPtr optimizer, double norm) {
 
 OptimizerPtr ClipByGlobalNorm(OptimizerPtr optimizer, double norm) {
   return std::make_shared<GlobalNormClipping>(std::move(optimizer), norm);
+}
+
+Output GlobalNorm(const Scope& scope, std::vector<Gradient> gradients) {
+  for (Gradient& gradient : gradients) gradient = SumDuplicates(scope, gradient);
+  return NormOfAll(scope, gradients);
 }
 
 }  // namespace tandem::optimizer

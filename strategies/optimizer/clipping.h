@@ -9,6 +9,10 @@
 #ifndef TANDEM_STRATEGIES_OPTIMIZER_CLIPPING_H_
 #define TANDEM_STRATEGIES_OPTIMIZER_CLIPPING_H_
 
+#include <vector>
+
+#include "core/graph/scope.h"
+#include "core/op/gradient_context.h"
 #include "strategies/optimizer/optimizer.h"
 
 namespace tandem::optimizer {
@@ -23,6 +27,10 @@ OptimizerPtr ClipByNorm(OptimizerPtr optimizer, double norm);
 // norm / max(‖all‖, norm) (Pascanu et al., 2013). As in TensorFlow, all become NaN when their norm
 // is not finite.
 OptimizerPtr ClipByGlobalNorm(OptimizerPtr optimizer, double norm);
+
+// The L2 norm of all gradients together, a scalar: float32, or float64 where one of them is. What
+// does not exist counts nothing. Invalid: none exists, or after an error of the scope.
+Output GlobalNorm(const Scope& scope, std::vector<Gradient> gradients);
 
 }  // namespace tandem::optimizer
 

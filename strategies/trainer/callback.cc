@@ -126,7 +126,7 @@ class Watch final : public Callback {
     return stops_ && epochs_since_ > options_.patience ? Next::kStop : Next::kGoOn;
   }
 
-  absl::Status OnEnd(Trainer& trainer) override {
+  absl::Status OnEnd(Trainer& trainer, const absl::Status&) override {
     if (state_.empty() || epochs_since_ == 0) return absl::OkStatus();
     const StrategyState state = std::move(state_);
     state_.clear();

@@ -10,6 +10,7 @@
 #ifndef TANDEM_STRATEGIES_TRAINER_CALLBACK_H_
 #define TANDEM_STRATEGIES_TRAINER_CALLBACK_H_
 
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -31,6 +32,9 @@ class Callback {
 
   // An error ends the training with it; kStop ends it with success after this step or epoch.
   virtual absl::Status OnBegin(Trainer& /*trainer*/) { return absl::OkStatus(); }
+  // Whether TrainingProgress shall have the trace of step `number` (TrainingProgress::number).
+  // Asked before it starts.
+  virtual bool WantsTrace(int64_t /*number*/) const { return false; }
   virtual absl::StatusOr<Next> OnStep(Trainer& /*trainer*/, const TrainingProgress& /*progress*/) {
     return Next::kGoOn;
   }
@@ -38,9 +42,11 @@ class Callback {
                                        const EpochResult& /*result*/) {
     return Next::kGoOn;
   }
-  // After the last epoch, also when the training was stopped or failed; not when OnBegin failed
-  // here or in a callback before this one.
-  virtual absl::Status OnEnd(Trainer& /*trainer*/) { return absl::OkStatus(); }
+  // After the last epoch, also when the training was stopped or failed, which `status` tells; not
+  // when OnBegin failed here or in a callback before this one.
+  virtual absl::Status OnEnd(Trainer& /*trainer*/, const absl::Status& /*status*/) {
+    return absl::OkStatus();
+  }
 };
 
 using CallbackPtr = std::shared_ptr<Callback>;

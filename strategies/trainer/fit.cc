@@ -76,7 +76,7 @@ class Trainer::FitRun {
     // A request is fulfilled once.
     trainer_.stop_.store(StopReason::kNone, std::memory_order_relaxed);
     for (const CallbackPtr& callback : begun) {
-      const absl::Status end = callback->OnEnd(trainer_);
+      const absl::Status end = callback->OnEnd(trainer_, status);
       if (status.ok()) status = end;
     }
     if (!status.ok()) return status;
@@ -91,6 +91,7 @@ class Trainer::FitRun {
     int program = 0;
     int attempts = 1;
     double learning_rate = 0;
+    std::shared_ptr<std::vector<StepTracer::Event>> trace;  // Null: not traced.
   };
   struct Landing {
     Flight flight;
@@ -178,6 +179,12 @@ class Trainer::FitRun {
     }
     ++trainer_.step_;
     flight.input.batch = std::move(batch);
+    if (absl::c_any_of(options_.callbacks, [&](const CallbackPtr& callback) {
+          return callback->WantsTrace(flight.input.step + 1);
+        })) {
+      flight.trace = std::make_shared<std::vector<StepTracer::Event>>();
+      flight.input.trace = flight.trace.get();
+    }
     flight.program = optimizer::IsUpdateStep(*trainer_.optimizer_, flight.input.step)
                          ? trainer_.train_
                          : trainer_.accumulate_;
@@ -273,12 +280,21 @@ class Trainer::FitRun {
     progress_.loss = totals_->loss();
     progress_.learning_rate = flight.learning_rate;
     progress_.elapsed = absl::Now() - begin_;
+    progress_.number = step;
+    progress_.step_loss = loss;
+    progress_.step_examples = flight.examples;
+    if (trainer_.options_.gradient_norm) {
+      const size_t behind = trainer_.options_.check_gradients ? 1 : 0;
+      progress_.gradient_norm = fetched[fetched.size() - 1 - behind].ScalarValue<float>();
+    }
+    progress_.trace = flight.trace.get();
     if (!options_.callbacks.empty() || options_.on_step) progress_.metrics = totals_->metrics();
     if (options_.on_step && !options_.on_step(progress_)) ends_ = true;
     for (const CallbackPtr& callback : options_.callbacks) {
       TANDEM_ASSIGN_OR_RETURN(const Callback::Next next, callback->OnStep(trainer_, progress_));
       if (next == Callback::Next::kStop) ends_ = true;
     }
+    progress_.trace = nullptr;
     return absl::OkStatus();
   }
 

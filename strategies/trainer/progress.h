@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "core/tensor/tensor.h"
+#include "runtime/executor/trace.h"
 #include "strategies/nn/metric.h"
 
 namespace tandem {
@@ -29,6 +30,15 @@ struct TrainingProgress {
   MetricValues metrics;
   double learning_rate = 0;
   absl::Duration elapsed;  // Since the epoch began.
+
+  // Of the step that just ended. Steps may end out of order.
+  int64_t number = 0;  // From 1, over all epochs; goes on when a training is resumed.
+  double step_loss = 0;
+  int64_t step_examples = 0;
+  absl::optional<double> gradient_norm;  // With TrainerOptions::gradient_norm.
+  // If a callback wanted it (Callback::WantsTrace); may be empty where the strategy's steps run
+  // elsewhere. Gone after the callbacks.
+  const std::vector<StepTracer::Event>* trace = nullptr;
 };
 
 struct EpochResult {

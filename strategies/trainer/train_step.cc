@@ -7,6 +7,8 @@
 #include "core/op/gradients.h"
 #include "strategies/optimizer/accumulate.h"
 #include "strategies/optimizer/apply.h"
+#include "strategies/optimizer/clipping.h"
+#include "strategies/optimizer/shared_scalars.h"
 
 namespace tandem {
 namespace {
@@ -189,6 +191,7 @@ class StepBuilder {
     }
     TANDEM_ASSIGN_OR_RETURN(Node * done, builder_.EndStep());
     TANDEM_RETURN_IF_ERROR(AddFetches(parts, signature));
+    if (options_.gradient_norm) TANDEM_RETURN_IF_ERROR(AddGradientNorm(reduced, signature));
     if (options_.check_gradients) {
       TANDEM_RETURN_IF_ERROR(CheckGradients(variables, reduced, signature));
     }
@@ -197,6 +200,19 @@ class StepBuilder {
     for (const Output& value : {global_batch_size_, learning_rate_, step_}) {
       signature.feeds.push_back(value.name());
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddGradientNorm(const std::vector<std::vector<Gradient>>& reduced,
+                               RunSignature& signature) {
+    const Scope scope = builder_.CopyScope(0).SubScope("gradient_norm");
+    std::vector<Gradient> gradients;
+    for (const std::vector<Gradient>& copies : reduced) gradients.push_back(copies[0]);
+    const Output norm = optimizer::GlobalNorm(scope, std::move(gradients));
+    TANDEM_RETURN_IF_ERROR(scope.status());
+    const Output result = optimizer::CastTo(scope, norm, kFloat32);
+    TANDEM_RETURN_IF_ERROR(scope.status());
+    signature.fetches.push_back(result.name());
     return absl::OkStatus();
   }
 

@@ -40,11 +40,14 @@ struct TrainStepOptions {
   int64_t seed = 1;
   // Fetches, of each trainable variable's reduced gradient, whether all of its numbers are finite.
   bool check_gradients = false;
+  // Fetches the L2 norm of all reduced gradients together, before any clipping.
+  bool gradient_norm = false;
 };
 
 struct TrainStep {
   // Fetches: the loss (mean over the global batch), then the sums of each metric; `train` and
-  // `accumulate` fetch last, if asked for, bool [gradient_names]: which gradients are finite.
+  // `accumulate` then fetch, if asked for, the gradients' norm (float32 scalar), and last bool
+  // [gradient_names]: which gradients are finite.
   RunSignature train;
   RunSignature accumulate;  // Empty when the optimizer does not accumulate.
   RunSignature evaluate;

@@ -53,6 +53,7 @@ absl::Status Trainer::Prepare(const std::vector<Tensor>& batch) {
   for (const Tensor& tensor : batch) step_options.batch.push_back(AnyBatch(tensor));
   step_options.seed = options_.seed;
   step_options.check_gradients = options_.check_gradients;
+  step_options.gradient_norm = options_.gradient_norm;
   if (options_.metrics.has_value()) {
     step_options.metrics = *options_.metrics;
   } else if (IsInteger(batch.back().dtype())) {
@@ -173,6 +174,17 @@ std::vector<std::string> Trainer::VariableNames() const {
   for (const StrategyVariable* variable : builder_->variables()) names.push_back(variable->name());
   return names;
 }
+
+std::vector<std::string> Trainer::TrainableVariableNames() const {
+  std::vector<std::string> names;
+  if (builder_ == nullptr) return names;
+  for (const StrategyVariable* variable : builder_->variables()) {
+    if (variable->spec().trainable) names.push_back(variable->name());
+  }
+  return names;
+}
+
+const Graph* Trainer::graph() const { return builder_ == nullptr ? nullptr : builder_->graph(); }
 
 absl::StatusOr<StrategyState> Trainer::CaptureState() {
   TANDEM_RETURN_IF_ERROR(CheckPrepared());

@@ -83,6 +83,8 @@ struct TrainerOptions {
   absl::optional<std::vector<MetricPtr>> metrics;
   // Looks at every gradient in every step, which costs a pass over them.
   bool check_gradients = false;
+  // TrainingProgress has the gradients' norm after each step, which costs a pass over them, too.
+  bool gradient_norm = false;
   // How often in a row a step (a batch of an evaluation, a prediction) that lost a member is tried.
   int max_step_attempts = 10;
 };
@@ -119,6 +121,11 @@ class Trainer {
   // The value of a variable, by its name. NotFound suggests near names.
   absl::StatusOr<Tensor> Variable(const std::string& name);
   std::vector<std::string> VariableNames() const;
+  // Those that are trained, in the same order.
+  std::vector<std::string> TrainableVariableNames() const;
+  // The graph of the steps, of training, evaluation and prediction together. Null: Fit has not
+  // begun yet. Lives as long as the trainer.
+  const Graph* graph() const;
   // All variables, slots too. FailedPrecondition: there are none yet.
   absl::StatusOr<StrategyState> CaptureState();
   absl::Status RestoreState(const StrategyState& state);

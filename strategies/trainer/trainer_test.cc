@@ -358,7 +358,7 @@ class Recorder final : public Callback {
     has_validation = result.validation != nullptr;
     return Next::kGoOn;
   }
-  absl::Status OnEnd(Trainer&) override {
+  absl::Status OnEnd(Trainer&, const absl::Status&) override {
     calls += "E";
     return absl::OkStatus();
   }
@@ -450,7 +450,7 @@ TEST(Trainer, EndsTheCallbacksThatBeganWhenOneCannotAndFulfilsAStop) {
   class Failing final : public Callback {
    public:
     absl::Status OnBegin(Trainer&) override { return absl::DataLossError("no log file"); }
-    absl::Status OnEnd(Trainer&) override {
+    absl::Status OnEnd(Trainer&, const absl::Status&) override {
       ADD_FAILURE() << "it never began";
       return absl::OkStatus();
     }
