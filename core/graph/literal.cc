@@ -4,7 +4,9 @@
 #include <limits>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "core/tensor/element_text.h"
 
 namespace tandem {
 namespace {
@@ -53,6 +55,14 @@ bool Write(const std::vector<Number>& numbers, Tensor* to, const Number** misfit
   return true;
 }
 
+// Whole numbers of 64 bits in full.
+std::string Text(Number number) {
+  const bool whole = number == std::trunc(number) && std::abs(number) < 0x1p64L;
+  if (whole && number < 0 && number >= -0x1p63L) return absl::StrCat(static_cast<int64_t>(number));
+  if (whole && number >= 0) return absl::StrCat(static_cast<uint64_t>(number));
+  return NumberText(static_cast<double>(number));
+}
+
 }  // namespace
 
 absl::StatusOr<Tensor> ConvertLiteral(const Tensor& numbers, DataType dtype) {
@@ -72,8 +82,8 @@ absl::StatusOr<Tensor> ConvertLiteral(const Tensor& numbers, DataType dtype) {
         Write<std::complex<float>, float>(values, &to, &misfit) ||
         Write<std::complex<double>, double>(values, &to, &misfit);
     if (misfit != nullptr) {
-      return errors::InvalidArgument("the number ", static_cast<double>(*misfit),
-                                     " is no value of type ", DataTypeName(dtype));
+      return errors::InvalidArgument("the number ", Text(*misfit), " is no value of type ",
+                                     DataTypeName(dtype));
     }
     if (known) return to;
   }

@@ -1,9 +1,16 @@
 #include "tools/cli/json_value.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/types/optional.h"
 #include "core/base/status.h"
 #include "core/graph/literal.h"
 #include "nlohmann/json.hpp"
@@ -37,12 +44,55 @@ absl::Status Flatten(const Json& value, size_t depth, std::vector<int64_t>& dims
   return absl::OkStatus();
 }
 
+// nan, inf or -inf by one of their names.
+absl::optional<double> NonFinite(absl::string_view word) {
+  const bool negative = absl::ConsumePrefix(&word, "-");
+  if (!negative) absl::ConsumePrefix(&word, "+");
+  const double sign = negative ? -1 : 1;
+  if (absl::EqualsIgnoreCase(word, "nan")) return std::numeric_limits<double>::quiet_NaN();
+  if (absl::EqualsIgnoreCase(word, "inf") || absl::EqualsIgnoreCase(word, "infinity")) {
+    return sign * std::numeric_limits<double>::infinity();
+  }
+  return absl::nullopt;
+}
+
+// `text` with quotes around the names that JSON lacks, where none are.
+std::string QuoteNonFinite(absl::string_view text) {
+  std::string quoted;
+  while (!text.empty()) {
+    size_t size = 1;
+    if (text[0] == '"') {  // A string, to its end.
+      while (size < text.size() && text[size] != '"') size += text[size] == '\\' ? 2 : 1;
+      size = std::min(size + 1, text.size());
+      absl::StrAppend(&quoted, text.substr(0, size));
+    } else {
+      const auto is_letter = [&](size_t i) {
+        return i < text.size() && absl::ascii_isalpha(static_cast<unsigned char>(text[i]));
+      };
+      const bool has_sign = text[0] == '-' || text[0] == '+';
+      if (is_letter(0) || (has_sign && is_letter(1))) {
+        while (is_letter(size)) ++size;
+      }
+      const absl::string_view word = text.substr(0, size);
+      const char* const quote = NonFinite(word) ? "\"" : "";
+      absl::StrAppend(&quoted, quote, word, quote);
+    }
+    text.remove_prefix(size);
+  }
+  return quoted;
+}
+
 // The number as it was written.
 absl::StatusOr<Tensor> Literal(const Json& leaf) {
   if (leaf.is_boolean()) return Tensor::Scalar<int64_t>(leaf.get<bool>() ? 1 : 0);
   if (leaf.is_number_unsigned()) return Tensor::Scalar<uint64_t>(leaf.get<uint64_t>());
   if (leaf.is_number_integer()) return Tensor::Scalar<int64_t>(leaf.get<int64_t>());
   if (leaf.is_number()) return Tensor::Scalar<double>(leaf.get<double>());
+  if (leaf.is_string()) {
+    if (const auto value = NonFinite(leaf.get_ref<const std::string&>())) {
+      return Tensor::Scalar<double>(*value);
+    }
+  }
   return errors::InvalidArgument(leaf.dump(), " is no number");
 }
 
@@ -67,8 +117,8 @@ absl::StatusOr<Tensor> Numbers(DataType dtype, const Shape& shape,
   for (const Json* leaf : leaves) {
     TANDEM_ASSIGN_OR_RETURN(const Tensor literal, Literal(*leaf));
     TANDEM_ASSIGN_OR_RETURN(const Tensor value, ConvertLiteral(literal, dtype));
-    // JSON has no infinities: the type's range ends before the number.
-    if (IsInfinite(value)) {
+    // The type's range ends before the number.
+    if (IsInfinite(value) && !leaf->is_string()) {
       return errors::InvalidArgument(leaf->dump(), " is too large for ", DataTypeName(dtype));
     }
     std::memcpy(to, value.data(), size);
@@ -105,11 +155,15 @@ absl::StatusOr<Tensor> Strings(const Shape& shape, const std::vector<const Json*
 }  // namespace
 
 absl::StatusOr<Tensor> TensorFromJson(const std::string& text, DataType dtype) {
-  const Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (dtype == kString && (text.empty() || (text[0] != '"' && text[0] != '['))) {
+    return Tensor::Scalar<std::string>(text);
+  }
+  const Json value = Json::parse(dtype == kString ? text : QuoteNonFinite(text), nullptr,
+                                 /*allow_exceptions=*/false);
   if (value.is_discarded()) {
-    if (dtype == kString) return Tensor::Scalar<std::string>(text);
-    return errors::InvalidArgument("'", text.substr(0, 100), text.size() > 100 ? "…" : "",
-                                   "' is not JSON");
+    return errors::InvalidArgument(
+        "'", text.substr(0, 100), text.size() > 100 ? "…" : "", "' is not JSON",
+        dtype == kString ? "; a string that begins with \" or [ must be" : "");
   }
   std::vector<int64_t> dims;
   std::vector<const Json*> leaves;

@@ -1,5 +1,6 @@
 #include "tools/cli/json_value.h"
 
+#include <cmath>
 #include <limits>
 
 #include "absl/strings/match.h"
@@ -44,8 +45,37 @@ TEST(JsonValue, EveryNumberOfAnIntegerTypeIsExact) {
             std::vector<uint64_t>({std::numeric_limits<uint64_t>::max()}));
 }
 
+TEST(JsonValue, WhatIsNotFiniteHasNames) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const char* text :
+       {"[nan, inf, -inf, 1]", "[NaN,Infinity,-Infinity,1]", R"(["nan", "+inf", "-inf", 1])"}) {
+    const std::vector<float> values = Values<float>(text);
+    ASSERT_EQ(values.size(), 4u) << text;
+    EXPECT_TRUE(std::isnan(values[0])) << text;
+    EXPECT_EQ(std::vector<float>(values.begin() + 1, values.end()),
+              std::vector<float>({kInf, -kInf, 1}));
+  }
+  EXPECT_EQ(Values<double>("-inf"), std::vector<double>({-kInf}));
+  ExpectRefused("nan", kInt32, "int32");
+  ExpectRefused("inf", kBool, "neither true nor false");
+  ExpectRefused("[nano]", kFloat32, "not JSON");
+  ExpectRefused("\"nan", kFloat32, "not JSON");
+}
+
+TEST(JsonValue, AStringIsWhatItIsUnlessItBeginsLikeJson) {
+  for (const char* text : {"bare word", "", "5", "true", "nan", "{\"a\": 1}", " [", "\xff"}) {
+    EXPECT_EQ(Values<std::string>(text), std::vector<std::string>({text}));
+  }
+  EXPECT_EQ(Values<std::string>("\"5\""), std::vector<std::string>({"5"}));
+  EXPECT_EQ(Values<std::string>("[\"nan\"]"), std::vector<std::string>({"nan"}));
+  ExpectRefused("[a, b]", kString, "a string that begins with \" or [ must be");
+  ExpectRefused("\"half", kString, "must be");
+}
+
 TEST(JsonValue, ANumberThatDoesNotFitIsRefused) {
-  ExpectRefused("3000000000", kInt32, "no value of type int32");
+  ExpectRefused("3000000000", kInt32, "3000000000 is no value of type int32");
+  ExpectRefused("18446744073709551615", kInt64, "18446744073709551615 is no");
+  ExpectRefused("-9223372036854775808", kInt32, "-9223372036854775808 is no");
   ExpectRefused("2.7", kInt32, "2.7");
   ExpectRefused("1e300", kInt64, "no value of type");
   ExpectRefused("[1, 1e300]", kFloat32, "too large");
