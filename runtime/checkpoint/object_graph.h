@@ -1,7 +1,7 @@
 // ObjectGraph: the objects of a Python program (models, layers, optimizers) as a checkpoint of
 // TensorFlow 2 or Keras has them, and which tensor is whose.
 //
-// A path goes from the root by the names of children: "model/layers/0/kernel"; "/" and "." inside
+// A path goes from the root by the names of children: "model/layers/0/_kernel"; "/" and "." inside
 // of a name are written ".S" and "..". A slot of an optimizer is
 // "PATH OF VARIABLE/.OPTIMIZER_SLOT/PATH OF OPTIMIZER/NAME OF SLOT". A path may end with
 // "/.ATTRIBUTES/NAME"; else it means the attribute VARIABLE_VALUE, or the only one that there is.

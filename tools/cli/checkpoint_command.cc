@@ -34,7 +34,7 @@ constexpr char kHelp[] =
     "                    where a graph of objects tells it\n"
     "  show PATH NAME    the values of one tensor, by its name, its variable's, or the path of "
     "its\n"
-    "                    object ('model/layers/0/kernel')\n"
+    "                    object ('model/layers/0/_kernel'; Keras 2 has no '_' there)\n"
     "  verify PATH       reads everything and compares the checksums; fails when one differs. Of "
     "a\n"
     "                    folder the newest one, good or not\n"
@@ -212,6 +212,15 @@ absl::Status Verify(const Arguments& arguments, const std::vector<std::string>& 
                           bad == 1 ? "is" : "are", " damaged");
 }
 
+absl::Status Copy(const Checkpoint& from, const std::string& to, int shards) {
+  NamedTensors tensors;
+  for (const std::string& name : from.bundle().Names()) {
+    TANDEM_ASSIGN_OR_RETURN(Tensor tensor, from.bundle().Read(name));
+    tensors.emplace_back(name, std::move(tensor));
+  }
+  return WriteCheckpoint(PosixFileSystem(), to, std::move(tensors), shards);
+}
+
 absl::Status Convert(const Arguments& arguments, const std::vector<std::string>& paths) {
   int shards = 1;
   if (arguments.Has("shards") && !absl::SimpleAtoi(arguments.Last("shards"), &shards)) {
@@ -224,14 +233,16 @@ absl::Status Convert(const Arguments& arguments, const std::vector<std::string>&
     return errors::AlreadyExists("there is a checkpoint '", to,
                                  "'; choose another prefix, or say --overwrite");
   }
-  NamedTensors tensors;
-  for (const std::string& name : checkpoint->bundle().Names()) {
-    TANDEM_ASSIGN_OR_RETURN(Tensor tensor, checkpoint->bundle().Read(name));
-    tensors.emplace_back(name, std::move(tensor));
+  const auto count = static_cast<int64_t>(checkpoint->bundle().Names().size());
+  TANDEM_RETURN_IF_ERROR(Copy(*checkpoint, to, shards));
+  TANDEM_ASSIGN_OR_RETURN(BundleIndex index, ReadBundleIndex(files, to));
+  if (index.num_shards != shards) {
+    // Files of as many shards were there, and were replaced by a checkpoint that has one more. Now
+    // their names are free.
+    TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> written, Open(to));
+    TANDEM_RETURN_IF_ERROR(Copy(*written, to, shards));
+    TANDEM_ASSIGN_OR_RETURN(index, ReadBundleIndex(files, to));
   }
-  const auto count = static_cast<int64_t>(tensors.size());
-  TANDEM_RETURN_IF_ERROR(WriteCheckpoint(files, to, std::move(tensors), shards));
-  TANDEM_ASSIGN_OR_RETURN(const BundleIndex index, ReadBundleIndex(files, to));
   if (arguments.Has("json")) {
     Print({{"from", checkpoint->prefix()},
            {"to", to},

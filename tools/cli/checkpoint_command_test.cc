@@ -158,6 +158,19 @@ TEST_F(CheckpointCommandTest, ConvertsToAnotherNumberOfShards) {
   EXPECT_TRUE(RunCheckpoint({"diff", Prefix("c-1"), to}).status.ok());
 }
 
+TEST_F(CheckpointCommandTest, ConvertsACheckpointInItsPlace) {
+  const std::string prefix = Prefix("c-1");
+  const std::string copy = Prefix("copy");
+  ASSERT_TRUE(RunCheckpoint({"convert", prefix, copy}).status.ok());
+  for (const int shards : {3, 3, 2, 1, 1}) {
+    const Result result = RunCheckpoint(
+        {"convert", prefix, prefix, "--overwrite", absl::StrCat("--shards=", shards)});
+    ASSERT_TRUE(result.status.ok()) << result.status;
+    EXPECT_EQ((*Checkpoint::Open(prefix))->bundle().num_shards(), shards);
+    EXPECT_TRUE(RunCheckpoint({"diff", prefix, copy}).status.ok()) << shards;
+  }
+}
+
 TEST_F(CheckpointCommandTest, TeachesWhenTheCallIsWrong) {
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{},

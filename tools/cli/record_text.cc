@@ -5,6 +5,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/utf8.h"
+#include "core/tensor/element_text.h"
 #include "proto/example.pb.h"
 
 namespace tandem::cli {
@@ -36,7 +38,10 @@ Parsed Parse(absl::string_view record) {
 }
 
 std::string Shown(absl::string_view bytes) {
-  std::string text = absl::StrCat("\"", absl::CHexEscape(bytes.substr(0, kShownBytes)), "\"");
+  size_t shown = std::min(bytes.size(), kShownBytes);
+  // Not within a character.
+  while (shown > 0 && shown < bytes.size() && (bytes[shown] & 0xc0) == 0x80) --shown;
+  std::string text = QuotedText(bytes.substr(0, shown));
   if (bytes.size() > kShownBytes) absl::StrAppend(&text, "… (", bytes.size(), " bytes)");
   return text;
 }
@@ -52,7 +57,7 @@ std::string Shown(const char* type, const Values& values, const ToText& to_text)
 }
 
 std::string Shown(const tensorflow::Feature& feature) {
-  const auto number = [](auto value) { return absl::StrCat(value); };
+  const auto number = [](auto value) { return ElementText(value); };
   switch (feature.kind_case()) {
     case tensorflow::Feature::kFloatList:
       return Shown("float32", feature.float_list().value(), number);

@@ -27,7 +27,7 @@ constexpr char kHelp[] =
     "  head     the first records: the features of tf.Examples and tf.SequenceExamples with their\n"
     "           first values, the first bytes of others\n"
     "  verify   reads everything, checks each record's checksums, and goes on behind damage; says\n"
-    "           where it is, and fails when there is any\n\n"
+    "           where it is and whether a file is cut off, and fails when there is any\n\n"
     "  --records=N           head: how many of each file (default 3)\n"
     "  --compression=NAME    none, zlib, gzip or snappy (default: as each file's contents show)\n"
     "  --json                for programs; strings of features are in base64\n\n"
@@ -50,7 +50,7 @@ struct Damage {
   int64_t begin = 0;
   int64_t end = 0;
   int64_t places = 0;
-  bool cut_off = false;  // The file ends within a record.
+  bool cut_off = false;  // The file ends within a record, or before its packed contents do.
 };
 
 struct Summary {
@@ -186,6 +186,15 @@ absl::Status Head(const std::vector<std::string>& paths, const Options& options)
   return absl::OkStatus();
 }
 
+std::string DamageText(const Damage& damage, const std::string& compression) {
+  if (!damage.cut_off) {
+    return absl::StrCat("damaged from offset ", damage.begin, " to ", damage.end);
+  }
+  if (compression == "none") return absl::StrCat("ends within the record at offset ", damage.begin);
+  return absl::StrCat("its ", compression, " stream is cut off, at or within the record at offset ",
+                      damage.begin);
+}
+
 absl::Status Verify(const std::vector<std::string>& paths, const Options& options) {
   TextTable table({"FILE", "RECORDS", "DAMAGED", "RESULT"});
   Json files = Json::array();
@@ -195,21 +204,24 @@ absl::Status Verify(const std::vector<std::string>& paths, const Options& option
     TANDEM_ASSIGN_OR_RETURN(const Summary summary, Read(path, options, /*skip_damaged=*/true));
     int64_t damaged = 0;
     Json damage = Json::array();
+    bool cut_off = false;
     for (const Damage& d : summary.damage) {
-      damaged += d.places;
+      cut_off |= d.cut_off;
+      if (!d.cut_off) damaged += d.places;
       damage.push_back({{"begin", d.begin}, {"end", d.end}, {"cut_off", d.cut_off}});
-      absl::StrAppend(&places, path, ": ",
-                      d.cut_off ? absl::StrCat("ends within the record at offset ", d.begin)
-                                : absl::StrCat("damaged from offset ", d.begin, " to ", d.end),
-                      "\n");
+      absl::StrAppend(&places, path, ": ", DamageText(d, summary.compression), "\n");
     }
-    if (damaged > 0) ++bad;
+    const bool good = summary.damage.empty();
+    if (!good) ++bad;
     Json json = ToJson(summary);
-    json["good"] = damaged == 0;
+    json["good"] = good;
     json["damage"] = std::move(damage);
     files.push_back(std::move(json));
     table.AddRow({path, absl::StrCat(summary.records), absl::StrCat(damaged),
-                  damaged == 0 ? "good" : "DAMAGED"});
+                  good           ? "good"
+                  : damaged == 0 ? "CUT OFF"
+                  : cut_off      ? "DAMAGED, CUT OFF"
+                                 : "DAMAGED"});
   }
   if (options.json) {
     Print({{"files", files}, {"good", bad == 0}});
@@ -217,7 +229,7 @@ absl::Status Verify(const std::vector<std::string>& paths, const Options& option
     std::printf("%s%s", table.ToString().c_str(), places.c_str());
   }
   if (bad == 0) return absl::OkStatus();
-  return errors::DataLoss(bad, " of ", paths.size(), " files are damaged");
+  return errors::DataLoss(bad, " of ", paths.size(), " files are damaged or cut off");
 }
 
 absl::StatusOr<Options> ParseOptions(const Arguments& arguments) {

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "absl/strings/str_cat.h"
 #include "core/io/example.h"
 #include "core/io/file.h"
@@ -148,9 +150,9 @@ TEST(RecordsCommandTest, VerifySaysWhatIsDamagedAndFails) {
   const std::string whole = WriteRecords("whole", {"one", "two"});
   Result result = RunRecords({"verify", whole, damaged});
   EXPECT_EQ(result.status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(result.status.message(), "1 of 2 files are damaged");
+  EXPECT_EQ(result.status.message(), "1 of 2 files are damaged or cut off");
   EXPECT_THAT(result.output,
-              AllOf(HasSubstr("2        0  good\n"), HasSubstr("2        2  DAMAGED\n"),
+              AllOf(HasSubstr("2        0  good\n"), HasSubstr("2        1  DAMAGED, CUT OFF\n"),
                     HasSubstr(damaged + ": damaged from offset 21 to 43\n"),
                     HasSubstr(damaged + ": ends within the record at offset 64\n")));
   result = RunRecords({"verify", "--json", damaged});
@@ -163,6 +165,40 @@ TEST(RecordsCommandTest, VerifySaysWhatIsDamagedAndFails) {
   result = RunRecords({"verify", "--json", whole});
   EXPECT_TRUE(result.status.ok());
   EXPECT_EQ(Json::parse(result.output)["good"], true);
+}
+
+TEST(RecordsCommandTest, VerifyTellsAPackedFileThatIsCutFromADamagedOne) {
+  // Random, so that the packed bytes are about as many.
+  std::mt19937 random(1);
+  std::vector<std::string> records(20, std::string(1000, '\0'));
+  for (std::string& record : records) {
+    for (char& c : record) c = static_cast<char>(random());
+  }
+  for (const Compression compression : {Compression::kGzip, Compression::kZlib}) {
+    const std::string path = WriteRecords("cut", records, compression);
+    std::string contents = *ReadFile(PosixFileSystem(), path);
+    for (const size_t bytes : {contents.size() - 1, contents.size() / 2}) {
+      ASSERT_TRUE(WriteFileAtomically(PosixFileSystem(), path, contents.substr(0, bytes)).ok());
+      const Result result = RunRecords({"verify", path});
+      EXPECT_EQ(result.status.code(), absl::StatusCode::kDataLoss);
+      EXPECT_THAT(result.output, AllOf(HasSubstr("0  CUT OFF\n"), HasSubstr(" stream is cut off"),
+                                       Not(HasSubstr("damaged"))));
+    }
+    contents[contents.size() / 2] = static_cast<char>(contents[contents.size() / 2] ^ 1);
+    ASSERT_TRUE(WriteFileAtomically(PosixFileSystem(), path, contents).ok());
+    EXPECT_THAT(RunRecords({"verify", path}).output, HasSubstr("DAMAGED\n"));
+  }
+}
+
+TEST(RecordsCommandTest, HeadShowsTextAsText) {
+  tensorflow::Example example;
+  SetFeature("weights", FloatFeature({0.1f, 1.0f / 3}), &example);
+  // The 60th byte is within a character.
+  SetFeature("word", BytesFeature({absl::StrCat(std::string(59, 'x'), "ü")}), &example);
+  SetFeature("wort", BytesFeature({"grün"}), &example);
+  const Result result = RunRecords({"head", WriteRecords("text", {*SerializeExample(example)})});
+  EXPECT_THAT(result.output, AllOf(HasSubstr("float32[2] 0.1 0.33333334\n"),
+                                   HasSubstr("x\"… (61 bytes)\n"), HasSubstr("\"grün\"\n")));
 }
 
 TEST(RecordsCommandTest, WrongCallsSayWhatIsRight) {
