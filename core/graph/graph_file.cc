@@ -7,15 +7,11 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
-#include "google/protobuf/io/tokenizer.h"
-#include "google/protobuf/text_format.h"
+#include "core/base/text_proto.h"
 #include "proto/graph.pb.h"
 
 namespace tandem {
 namespace {
-
-// Function values in attributes are the only messages that nest without end.
-constexpr int kMaxTextDepth = 100;
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
@@ -39,36 +35,24 @@ bool IsText(const std::string& contents) {
   });
 }
 
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, google::protobuf::io::ColumnNumber column,
-                const std::string& message) override {
-    if (text_.empty())
-      text_ = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
 }  // namespace
 
 absl::Status ReadGraphFile(const std::string& path, tensorflow::GraphDef* def) {
   const std::string context = absl::StrCat("graph file '", path, "'");
   const absl::StatusOr<std::string> contents = ReadFile(path);
   if (!contents.ok()) return WithContext(contents.status(), context);
+  if (contents->empty()) {
+    return errors::InvalidArgument(context, ": the file is empty; a GraphDef is expected");
+  }
   if (!IsText(*contents)) {
     if (def->ParseFromString(*contents)) return absl::OkStatus();
     return errors::InvalidArgument(context, ": its ", contents->size(),
                                    " bytes are no GraphDef, neither in binary nor in text form");
   }
-  FirstError error;
-  google::protobuf::TextFormat::Parser parser;
-  parser.SetRecursionLimit(kMaxTextDepth);
-  parser.RecordErrorsTo(&error);
-  if (parser.ParseFromString(*contents, def)) return absl::OkStatus();
-  return errors::InvalidArgument(context, ": ", error.text(), "; a GraphDef as text is expected");
+  const absl::Status parsed = ParseTextProto(*contents, def);
+  if (parsed.ok()) return parsed;
+  return errors::InvalidArgument(context, ": ", parsed.message(),
+                                 "; a GraphDef as text is expected");
 }
 
 }  // namespace tandem

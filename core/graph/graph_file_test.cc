@@ -48,6 +48,13 @@ TEST(GraphFileTest, ErrorsNameFileAndPlace) {
   EXPECT_FALSE(ReadGraphFile(testing::TempDir(), &def).ok());
 }
 
+TEST(GraphFileTest, AnEmptyFileIsNoGraph) {
+  tensorflow::GraphDef def;
+  const absl::Status status = ReadGraphFile(Write(""), &def);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the file is empty"));
+}
+
 TEST(GraphFileTest, DeepTextIsRefused) {
   std::string text = "node { attr { key: 'f' value {";
   for (int i = 0; i < 100000; ++i) text += "func { attr { key: 'f' value {";
