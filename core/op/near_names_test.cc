@@ -13,6 +13,8 @@ TEST(NearNames, ASlipOfThePenIsNear) {
   EXPECT_THAT(NearNames("Identitty", {"Identity", "IdentityN"}),
               ElementsAre("Identity", "IdentityN"));
   EXPECT_THAT(NearNames("AddV3", {"AddV2", "AddN", "Add"}), ElementsAre("AddV2"));
+  EXPECT_THAT(NearNames("rnu", {"run", "ops"}), ElementsAre("run"));
+  EXPECT_THAT(NearNames("fecth", {"fetch", "feed"}), ElementsAre("fetch"));
   EXPECT_THAT(NearNames("xx", {"x", "y"}), ElementsAre("x"));
 }
 

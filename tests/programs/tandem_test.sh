@@ -33,6 +33,7 @@ run() { # run CODE TEXT ARGUMENT…, with the graph that adds, counts and joins
 }
 
 expect 0 'Commands:' --help
+expect 0 'tandem 0.1.0' --version
 expect 2 'Commands:'
 expect 2 "Did you mean" rnu
 for command in run show ops devices; do expect 0 "tandem $command" "$command" --help; done
@@ -43,7 +44,16 @@ run 0 'twice:0: int32[2] = 2 40' --feed n='[1, 20]' --fetch twice:0
 run 0 'not: ' --feed b='[true,false]' --fetch not
 run 0 'same: ' --feed text='"two words"' --fetch same
 grep -qF 'two words' "$files/out" || fail "a string became $(cat "$files/out")"
-run 0 'bare' --feed text=bare --fetch same
+run 0 '"bare"' --feed text=bare --fetch same
+run 0 '"5"' --feed text=5 --fetch same
+run 0 '"grün … 日本"' --feed text='grün … 日本' --fetch same
+run 2 'that begins with " or [ must be' --feed text='[a]' --fetch same
+run 0 'sum: float32[2] = nan inf' --feed x=0 --feed y='[nan, inf]' --fetch sum
+run 0 'sum: float32[] = -inf' --feed x=0 --feed y=-inf --fetch sum
+# What is printed can be fed again.
+run 0 'sum: float32[3] = 0.33333334 16777216 1e-10' --feed x=0 \
+  --feed y='[0.33333334, 16777216, 1e-10]' --fetch sum
+run 0 'twice: int32[] = 2000000002' --feed n=1000000001 --fetch twice
 run 0 '' --feed x=1 --feed y='[[1,2],[3,4]]' --save sum="$files/sum.npy"
 [[ $(head -c 6 "$files/sum.npy" | tail -c 5) == NUMPY ]] || fail "no .npy file was written"
 run 0 'sum: ' --feed x=1 --feed y=@"$files/sum.npy" --fetch sum
@@ -63,6 +73,17 @@ run 2 'TPU' --devices=TPU:1 --feed n=1 --fetch twice
 run 1 'Did you mean' --feed n=1 --fetch twicee
 run 2 "placeholder 'x' must be fed" --fetch sum
 expect 1 'no_such_file' run "$files/no_such_file" --fetch y
+
+: >"$files/empty.pb"
+expect 2 'the file is empty' show "$files/empty.pb"
+expect 2 'the file is empty' run "$files/empty.pb" --fetch y
+
+# The limit covers reading: nobody ever writes into these pipes.
+mkfifo "$files/pipe"
+exec {held}<>"$files/pipe"
+expect 1 "reading the graph from '$files/pipe'" run "$files/pipe" --fetch=y --timeout=0.1
+run 1 "reading --feed x=@$files/pipe" --timeout=0.1 --feed x=@"$files/pipe" --feed y=1 --fetch sum
+run 0 'sum: ' --timeout=600 --feed x=1 --feed y=1 --fetch sum
 
 # A trace is JSON with the node in it.
 run 0 'sum: ' --feed x=1 --feed y=2 --fetch sum --trace="$files/trace.json"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/base/version.h"
 #include "core/op/registry.h"
 #include "runtime/device/out_of_memory.h"
 #include "tools/cli/command.h"
@@ -13,8 +14,8 @@
 namespace tandem::cli {
 namespace {
 
-const Command* const kCommands[] = {&kRunCommand, &kShowCommand, &kOpsCommand, &kDevicesCommand,
-                                    &kRecordsCommand, &kCheckpointCommand};
+const Command* const kCommands[] = {&kRunCommand,     &kShowCommand,    &kOpsCommand,
+                                    &kDevicesCommand, &kRecordsCommand, &kCheckpointCommand};
 
 void PrintUsage(std::FILE* to) {
   std::fprintf(to,
@@ -23,7 +24,9 @@ void PrintUsage(std::FILE* to) {
   for (const Command* command : kCommands) {
     std::fprintf(to, "  %-11s %s\n", command->name, command->summary);
   }
-  std::fprintf(to, "\n`tandem COMMAND --help` explains one of them.\n");
+  std::fprintf(to,
+               "\n`tandem COMMAND --help` explains one of them; `tandem --version` says which\n"
+               "version this is.\n");
 }
 
 int Main(int argc, char** argv) {
@@ -34,6 +37,10 @@ int Main(int argc, char** argv) {
   }
   if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     PrintUsage(stdout);
+    return 0;
+  }
+  if (words[0] == "--version" || words[0] == "version") {
+    std::printf("tandem %s\n", kVersion);
     return 0;
   }
   std::vector<std::string> names;

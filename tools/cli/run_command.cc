@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -16,6 +18,7 @@
 #include "runtime/session/timeline.h"
 #include "tools/cli/command.h"
 #include "tools/cli/json_value.h"
+#include "tools/cli/time_limit.h"
 
 namespace tandem::cli {
 namespace {
@@ -23,13 +26,19 @@ namespace {
 constexpr char kHelp[] =
     "tandem run GRAPH [--feed NAME=VALUE]… [--fetch NAME]… [--target NODE]… [OPTION…]\n\n"
     "Runs a part of a GraphDef (binary or text) once and prints what was fetched.\n\n"
-    "  --feed NAME=VALUE   a value in JSON: 1.5, [1,2,3], [[1,0],[0,1]], \"text\", true\n"
+    "  --feed NAME=VALUE   a value in JSON: 1.5, [1,2,3], [[1,0],[0,1]], true; also nan, inf, "
+    "-inf.\n"
+    "                      For a string the text as it stands, unless it begins with \" or [:\n"
+    "                      then it is JSON (\"text\", [\"a\",\"b\"])\n"
     "  --feed NAME=@FILE   an array from a NumPy .npy file\n"
-    "  --fetch NAME        an output to print: node, or node:1\n"
+    "  --fetch NAME        an output to print: node, or node:1. Numbers have all the digits that\n"
+    "                      it takes to feed the same ones again\n"
     "  --target NODE       a node to run without printing anything\n"
     "  --save NAME=FILE    writes a fetched output to a .npy file (may be combined with --fetch)\n"
     "  --trace=FILE        writes a timeline for chrome://tracing or ui.perfetto.dev\n"
-    "  --timeout=SECONDS   ends the run when it takes longer, and says which nodes wait\n"
+    "  --timeout=SECONDS   ends the command when it takes longer, reading files included, and "
+    "says\n"
+    "                      what it was doing: of a run, which nodes wait\n"
     "  --devices=CPU:2     devices of the session (default: TANDEM_DEVICES, else one CPU)\n"
     "  --soft_placement    nodes that ask for devices which do not exist run elsewhere\n"
     "  --passes=-NAME,…    switches optimization passes off (none: all); as TANDEM_PASSES\n\n"
@@ -66,6 +75,17 @@ absl::Status WriteTrace(const RunMetadata& metadata, const std::string& path) {
                                     "': ", std::strerror(errno));
 }
 
+absl::StatusOr<absl::Duration> Timeout(const Arguments& arguments) {
+  if (!arguments.Has("timeout")) return absl::InfiniteDuration();
+  double seconds;
+  // Not a number compares false.
+  if (!absl::SimpleAtod(arguments.Last("timeout"), &seconds) || !(seconds > 0)) {
+    return errors::InvalidArgument("--timeout=", arguments.Last("timeout"),
+                                   ": it must be a number of seconds above 0");
+  }
+  return absl::Seconds(seconds);
+}
+
 absl::Status Run(const std::vector<std::string>& words) {
   TANDEM_ASSIGN_OR_RETURN(
       const Arguments arguments,
@@ -75,13 +95,23 @@ absl::Status Run(const std::vector<std::string>& words) {
   if (arguments.positional().size() != 1) {
     return errors::InvalidArgument("names one graph file; see tandem run --help");
   }
+  TANDEM_ASSIGN_OR_RETURN(const absl::Duration timeout, Timeout(arguments));
+  TimeLimit limit(timeout, [&](const std::string& doing) {
+    std::fprintf(stderr, "tandem run: not done after %s (--timeout), while %s\n",
+                 absl::FormatDuration(timeout).c_str(), doing.c_str());
+    _exit(1);
+  });
+  const std::string& path = arguments.positional()[0];
+  limit.Doing(absl::StrCat("reading the graph from '", path, "'"));
   tensorflow::GraphDef def;
-  TANDEM_RETURN_IF_ERROR(ReadGraphFile(arguments.positional()[0], &def));
+  TANDEM_RETURN_IF_ERROR(ReadGraphFile(path, &def));
+  limit.Doing("checking the graph");
   TANDEM_ASSIGN_OR_RETURN(const Graph graph, ImportGraphDef(def));
 
   Session::Feeds feeds;
   for (const std::string& feed : arguments.All("feed")) {
     TANDEM_ASSIGN_OR_RETURN(const auto pair, NameAndValue("feed", feed));
+    limit.Doing(absl::StrCat("reading --feed ", pair.first, "=", pair.second.substr(0, 100)));
     absl::StatusOr<Tensor> value = FeedValue(graph, pair.first, pair.second);
     if (!value.ok()) return WithContext(value.status(), absl::StrCat("--feed ", pair.first));
     feeds.emplace_back(pair.first, *std::move(value));
@@ -107,20 +137,14 @@ absl::Status Run(const std::vector<std::string>& words) {
   }
   RunOptions run_options;
   run_options.trace = arguments.Has("trace");
-  if (arguments.Has("timeout")) {
-    double seconds;
-    // Not a number compares false.
-    if (!absl::SimpleAtod(arguments.Last("timeout"), &seconds) || !(seconds > 0)) {
-      return errors::InvalidArgument("--timeout=", arguments.Last("timeout"),
-                                     ": it must be a number of seconds above 0");
-    }
-    run_options.timeout = absl::Seconds(seconds);
-  }
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                           Session::Create(graph, session_options));
   RunMetadata metadata;
+  run_options.timeout = limit.DoingWhatEndsItself("compiling and running the graph");
   const absl::StatusOr<std::vector<Tensor>> results =
       session->Run(run_options, feeds, fetches, arguments.All("target"), &metadata);
+  // A run that failed at the limit has said so; the limit must not come before it.
+  if (results.ok()) limit.Doing("writing the results");
   // Of a run that failed, too: it shows what the step had done by then.
   absl::Status traced;
   if (run_options.trace) traced = WriteTrace(metadata, arguments.Last("trace"));
