@@ -74,8 +74,13 @@ absl::StatusOr<std::unique_ptr<EventWriter>> EventWriter::Open(FileSystem* files
   tensorflow::Event first;
   first.set_file_version(kFileVersion);
   first.mutable_source_metadata()->set_writer(kWriterName);
-  TANDEM_RETURN_IF_ERROR(writer->Write(std::move(first)));
-  TANDEM_RETURN_IF_ERROR(writer->Flush());
+  absl::Status status = writer->Write(std::move(first));
+  if (status.ok()) status = writer->Flush();
+  if (!status.ok()) {
+    // So that whoever tries again and again on a full disk leaves no empty files.
+    files->Remove(writer->path()).IgnoreError();
+    return status;
+  }
   return writer;
 }
 

@@ -239,6 +239,17 @@ TEST_F(EventTest, AFullDiskReachesTheCallerAndStays) {
   EXPECT_EQ(Events(writer->path()).size(), 1u);
 }
 
+TEST_F(EventTest, AWriterThatCannotBeginLeavesNoFile) {
+  bool began = false;
+  for (int64_t n = 0; !began; ++n) {
+    ASSERT_LT(n, 20);
+    files_.FailAt(n, absl::ResourceExhaustedError("full"));
+    began = EventWriter::Open(&files_, "/logs/run", Options()).ok();
+    if (began || !files_.Stat("/logs/run").ok()) continue;
+    EXPECT_TRUE(ListEventFiles(&files_, "/logs/run")->empty()) << n;
+  }
+}
+
 TEST_F(EventTest, NamesAndFoldersAreChecked) {
   EventWriterOptions options = Options();
   options.suffix = "/../x";

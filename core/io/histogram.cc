@@ -219,6 +219,17 @@ Tensor Histogram::ToTensor() const {
   return TensorOf(rows);
 }
 
+absl::StatusOr<FiniteElements> TakeFinite(const Tensor& values) {
+  TANDEM_ASSIGN_OR_RETURN(std::vector<double> numbers, RealNumbers(values));
+  const auto end = std::remove_if(numbers.begin(), numbers.end(),
+                                  [](double value) { return !std::isfinite(value); });
+  FiniteElements finite;
+  finite.left_out = numbers.end() - end;
+  numbers.erase(end, numbers.end());
+  finite.values = Tensor::Vector<double>(absl::MakeConstSpan(numbers));
+  return finite;
+}
+
 absl::StatusOr<Tensor> HistogramBuckets(const Tensor& values, int64_t buckets) {
   if (buckets < 0 || buckets > kMaxBuckets) {
     return errors::InvalidArgument("expected 0 to ", kMaxBuckets, " buckets; found ", buckets);

@@ -87,6 +87,14 @@ inline constexpr int64_t kDefaultHistogramBuckets = 30;
 absl::StatusOr<Tensor> HistogramBuckets(const Tensor& values,
                                         int64_t buckets = kDefaultHistogramBuckets);
 
+// For callers who log what may diverge.
+struct FiniteElements {
+  Tensor values;         // float64, a vector, in the order of the elements.
+  int64_t left_out = 0;  // Elements that are infinite or not a number.
+};
+// InvalidArgument: a tensor that is not of real numbers or bools.
+absl::StatusOr<FiniteElements> TakeFinite(const Tensor& values);
+
 }  // namespace tandem
 
 #endif  // TANDEM_CORE_IO_HISTOGRAM_H_

@@ -3,6 +3,7 @@
 #include <cfloat>
 #include <cmath>
 #include <fstream>
+#include <limits>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -149,6 +150,19 @@ TEST(Histogram, WhatCannotBeCountedIsRefusedAndNothingIsCounted) {
   ExpectMessage(HistogramBuckets(Tensor::Scalar(NAN)).status(), HasSubstr("not finite"));
   ExpectMessage(HistogramBuckets(Tensor::Scalar(1.0), -1).status(), HasSubstr("found -1"));
   ExpectMessage(HistogramBuckets(Tensor::Scalar(1.0), 2'000'000).status(), HasSubstr("2000000"));
+}
+
+TEST(Histogram, FiniteElementsAreTakenFromOthers) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const auto finite =
+      TakeFinite(Tensor::FromValues<float>({2, 3}, {1, kInf, -2, std::nanf(""), 3, -kInf}));
+  ASSERT_TRUE(finite.ok()) << finite.status();
+  EXPECT_EQ(finite->left_out, 3);
+  EXPECT_EQ(finite->values.shape(), Shape({3}));
+  EXPECT_THAT(finite->values.Elements<double>(), ElementsAre(1, -2, 3));
+  EXPECT_EQ(TakeFinite(Tensor::Vector<bool>({true}))->left_out, 0);
+  EXPECT_EQ(TakeFinite(Tensor::Vector<std::string>({"a"})).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST(Histogram, ARangeThatIsNoDoubleStillCountsAllValues) {
