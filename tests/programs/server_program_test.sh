@@ -70,11 +70,27 @@ expect() { # expect CODE MESSAGE ARGUMENT…
   grep -qF -- "$part" <<<"$message" || fail "$*: said: $message"
 }
 expect 2 'cluster.worker[0]' --cluster='{"worker": ["localhost"]}'
-expect 1 'no file' --cluster=/there/is/none
+expect 1 '/there/is/none' --cluster=/there/is/none
 expect 2 'no task 3' --cluster='{"worker": ["localhost:0"]}' --task=3
 expect 1 'not supported yet' --cluster='{"worker": ["localhost:0", "localhost:0"]}' --task=1
 expect 1 '--insecure' --cluster='{"worker": ["192.0.2.1:0"]}'
 expect 2 'TPU' --devices=TPU:1
 expect 2 '70000' --port=70000
-grep -q 'tf.compat.v1.Session' <<<"$("$server" --help)" || fail "--help teaches nothing"
+expect 2 "there is no flag --prot. Did you mean 'port'?" --prot=1
+expect 2 'tandem_server: --port=x' --port=x
+# Messages say where the configuration came from.
+expect 2 'tandem_server: --cluster: ' --cluster='{"worker": ["localhost"]}'
+file=$(mktemp)
+echo '{"worker": ["localhost"]}' >"$file"
+expect 2 "tandem_server: file '$file' (--cluster): " --cluster="$file"
+rm "$file"
+TF_CONFIG='{"worker": ["localhost"]}' expect 2 'tandem_server: TF_CONFIG: '
+# Nobody would learn the port.
+message=$("$server" --port=0 2>&1 >/dev/full) && fail "it serves though nobody learns where"
+grep -q 'No space left' <<<"$message" || fail "a full disk: said: $message"
+
+help=$("$server" --help) || fail "--help ended with $?"
+grep -q 'tf.compat.v1.Session' <<<"$help" || fail "--help teaches nothing"
+grep -q -- '--grace' <<<"$help" || fail "--help names no flags"
+[[ $("$server" --version) == "tandem_server "[0-9]* ]] || fail "--version says no version"
 echo "the server keeps to its promises"

@@ -3,26 +3,23 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
-#include "absl/flags/usage_config.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
+#include "core/io/file.h"
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/rpc/server.h"
+#include "tools/flags/program_flags.h"
 
 ABSL_FLAG(
     std::string, cluster, "",
@@ -57,19 +54,26 @@ SIGTERM, SIGINT and SIGHUP end the server: it takes no new steps, running ones g
 ends it at once. The exit code is 0, or 143 when clients had sessions. Clusters of more than one task
 are not supported yet.)";
 
-absl::StatusOr<std::string> ClusterDocument() {
+struct ClusterDocument {
+  std::string text;
+  std::string source;  // Where it comes from, for messages.
+};
+
+absl::StatusOr<ClusterDocument> FindClusterDocument() {
   const std::string flag = absl::GetFlag(FLAGS_cluster);
   if (flag.empty()) {
-    if (const char* const config = std::getenv("TF_CONFIG")) return std::string(config);
-    return std::string(R"({"worker": ["localhost:0"]})");
+    if (const char* const config = std::getenv("TF_CONFIG")) {
+      return ClusterDocument{config, "TF_CONFIG"};
+    }
+    return ClusterDocument{R"({"worker": ["localhost:0"]})", "the cluster of one task"};
   }
   // Text of a message has braces or line ends, which names of files hardly have.
-  if (flag.find_first_of("{\n") != std::string::npos) return flag;
-  std::ifstream file(flag, std::ios::binary);
-  if (!file) return errors::NotFound("--cluster: there is no file '", flag, "'");
-  std::ostringstream contents;
-  contents << file.rdbuf();
-  return contents.str();
+  if (flag.find_first_of("{\n") != std::string::npos) return ClusterDocument{flag, "--cluster"};
+  // Far more than the addresses of all tasks that there can be.
+  constexpr int64_t kMaxBytes = int64_t{64} << 20;
+  absl::StatusOr<std::string> text = ReadFile(PosixFileSystem(), flag, kMaxBytes);
+  if (!text.ok()) return WithContext(text.status(), "--cluster");
+  return ClusterDocument{*std::move(text), absl::StrCat("file '", flag, "' (--cluster)")};
 }
 
 absl::StatusOr<TaskId> OwnTask(const ClusterConfig& config) {
@@ -112,10 +116,14 @@ __attribute__((constructor(101))) void OpenStandardStreams() {
 }
 
 absl::Status Serve(bool* had_sessions) {
-  TANDEM_ASSIGN_OR_RETURN(const std::string document, ClusterDocument());
+  TANDEM_ASSIGN_OR_RETURN(const ClusterDocument document, FindClusterDocument());
   ServerOptions options;
-  TANDEM_ASSIGN_OR_RETURN(options.config, ParseClusterConfig(document));
-  TANDEM_ASSIGN_OR_RETURN(options.task, OwnTask(options.config));
+  absl::StatusOr<ClusterConfig> config = ParseClusterConfig(document.text);
+  if (!config.ok()) return WithContext(config.status(), document.source);
+  options.config = *std::move(config);
+  absl::StatusOr<TaskId> task = OwnTask(options.config);
+  if (!task.ok()) return WithContext(task.status(), document.source);
+  options.task = *task;
   if (absl::GetFlag(FLAGS_port) > 65535 || absl::GetFlag(FLAGS_port) < -1) {
     return errors::InvalidArgument("--port=", absl::GetFlag(FLAGS_port),
                                    ": ports go from 0 to 65535");
@@ -139,9 +147,13 @@ absl::Status Serve(bool* had_sessions) {
 
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Create(options));
   TANDEM_RETURN_IF_ERROR(server->Start());
+  // Whoever started the server waits for this line.
   std::printf("serving /job:%s/task:%d at %s\n", options.task.job.c_str(), options.task.index,
               server->target().c_str());
-  std::fflush(stdout);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    return errors::ResourceExhausted("where the server listens could not be written to stdout: ",
+                                     std::strerror(errno));
+  }
   int signal = 0;
   sigwait(&signals, &signal);
   TANDEM_LOG(Info) << "SIG" << sigabbrev_np(signal) << ": the server ends; running steps have "
@@ -160,17 +172,8 @@ absl::Status Serve(bool* had_sessions) {
 }  // namespace tandem
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage(tandem::kUsage);
-  absl::FlagsUsageConfig usage;
-  usage.contains_help_flags = [](absl::string_view file) {
-    return absl::EndsWith(file, "server_program/main.cc");
-  };
-  absl::SetFlagsUsageConfig(usage);
-  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
-  if (rest.size() > 1) {
-    std::fprintf(stderr, "tandem_server: '%s' is no flag; see --help\n", rest[1]);
-    return 2;
-  }
+  const tandem::Program program = {"tandem_server", tandem::kUsage, "server_program/main.cc"};
+  if (const auto code = tandem::ParseProgramFlags(program, argc, argv)) return *code;
   bool had_sessions = false;
   const absl::Status status = tandem::Serve(&had_sessions);
   if (status.ok()) return had_sessions ? 143 : 0;
