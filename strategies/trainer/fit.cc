@@ -11,8 +11,8 @@
 #include "absl/time/clock.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
-#include "strategies/optimizer/accumulate.h"
-#include "strategies/trainer/signals.h"
+#include "strategies/trainer/fit_run.h"
+#include "strategies/trainer/log_callback.h"
 #include "strategies/trainer/trainer.h"
 
 namespace tandem {
@@ -363,7 +363,15 @@ absl::StatusOr<std::vector<EpochResult>> Trainer::FitKnowing(int64_t steps, cons
   if (absl::c_linear_search(options.callbacks, nullptr)) {
     return errors::InvalidArgument("one of the callbacks is null");
   }
-  return FitRun(*this, data, options, steps).Run();
+  if (options.resume && options.checkpoint_dir.empty()) {
+    return errors::InvalidArgument(
+        "a training is to be resumed (FitOptions::resume), but there is no folder of checkpoints "
+        "(checkpoint_dir)");
+  }
+  if (options.log_dir.empty()) return FitRun(*this, data, options, steps).Run();
+  FitOptions logged = options;
+  logged.callbacks.push_back(callback::Log(options.log_dir));
+  return FitRun(*this, data, logged, steps).Run();
 }
 
 absl::StatusOr<std::vector<EpochResult>> Trainer::Fit(const OpenEpoch& data,

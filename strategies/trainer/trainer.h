@@ -60,6 +60,9 @@ struct FitOptions {
   absl::optional<data::Dataset> validation;
   // Called in this order, after `on_step` and `on_epoch`. See callback.h.
   std::vector<CallbackPtr> callbacks;
+  // The folder of a log that TensorBoard shows: callback::Log (log_callback.h) with its defaults, as
+  // the last of the callbacks. Empty: there is none.
+  std::string log_dir;
   // After each step, and each epoch; returning false ends the training after it, with success.
   std::function<bool(const TrainingProgress&)> on_step;
   std::function<bool(int epoch, const EpochResult&)> on_epoch;
