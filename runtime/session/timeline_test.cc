@@ -36,7 +36,8 @@ struct Drawn {
   std::map<std::string, nlohmann::json> bars;
 
   explicit Drawn(const std::string& trace) {
-    for (const nlohmann::json& record : nlohmann::json::parse(trace)["traceEvents"]) {
+    const nlohmann::json document = nlohmann::json::parse(trace);
+    for (const nlohmann::json& record : document["traceEvents"]) {
       const int process = record["pid"];
       if (record["name"] == "process_name") {
         processes[process] = record["args"]["name"];

@@ -81,7 +81,8 @@ class LogWriterTest : public ::testing::Test {
   // What a reader finds of the run now, without the first event of each file.
   std::vector<tensorflow::Event> Events() {
     std::vector<tensorflow::Event> events;
-    for (const std::string& path : *ListEventFiles(&files_, kFolder)) {
+    const std::vector<std::string> paths = *ListEventFiles(&files_, kFolder);
+    for (const std::string& path : paths) {
       const auto reader = *EventReader::Open(&files_, path);
       for (tensorflow::Event event;;) {
         const absl::StatusOr<bool> read = reader->Read(&event);

@@ -11,8 +11,9 @@
 #include "absl/time/clock.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
-#include "strategies/trainer/fit_run.h"
+#include "strategies/optimizer/accumulate.h"
 #include "strategies/trainer/log_callback.h"
+#include "strategies/trainer/signals.h"
 #include "strategies/trainer/trainer.h"
 
 namespace tandem {
@@ -362,11 +363,6 @@ absl::StatusOr<std::vector<EpochResult>> Trainer::FitKnowing(int64_t steps, cons
   if (!data) return errors::InvalidArgument("there is no data to train with: OpenEpoch is empty");
   if (absl::c_linear_search(options.callbacks, nullptr)) {
     return errors::InvalidArgument("one of the callbacks is null");
-  }
-  if (options.resume && options.checkpoint_dir.empty()) {
-    return errors::InvalidArgument(
-        "a training is to be resumed (FitOptions::resume), but there is no folder of checkpoints "
-        "(checkpoint_dir)");
   }
   if (options.log_dir.empty()) return FitRun(*this, data, options, steps).Run();
   FitOptions logged = options;

@@ -245,7 +245,8 @@ TEST_F(LogCallbackTest, TracesTheStepsThatWereAskedFor) {
   const auto text = ReadFile(&files_, "/logs/steps_3-4.trace.json");
   ASSERT_TRUE(text.ok()) << text.status();
   int products = 0;
-  for (const nlohmann::json& bar : nlohmann::json::parse(*text)["traceEvents"]) {
+  const nlohmann::json document = nlohmann::json::parse(*text);
+  for (const nlohmann::json& bar : document["traceEvents"]) {
     if (bar["ph"] != "X") continue;
     const std::string inputs = bar["args"]["inputs"];
     if (absl::StrContains(inputs, "float32[20,6]")) ++products;
