@@ -28,6 +28,13 @@ StrategyRunner::Result StrategyRunner::Run(int program, StepInput input) {
   return result;
 }
 
+absl::StatusOr<std::vector<std::string>> StrategyRunner::RestoreDetails(
+    const StrategyState& details) {
+  std::vector<std::string> unknown;
+  for (const auto& detail : details) unknown.push_back(detail.first);
+  return unknown;
+}
+
 absl::StatusOr<std::vector<Tensor>> CutBatch(const std::vector<Tensor>& batch, int num_replicas,
                                              bool aligned) {
   std::vector<Tensor> parts;

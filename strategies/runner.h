@@ -95,6 +95,13 @@ class StrategyRunner {
   // NotFound: a variable is missing in `state`, or `state` has one that the program has not.
   // InvalidArgument: a type or shape differs. Nothing has changed then.
   virtual absl::Status RestoreState(const StrategyState& state) = 0;
+  // What besides the variables decides how this program goes on, under this strategy with as many
+  // replicas: the positions of stateful random ops, and the single copies of variables that are
+  // synchronized on read. The names are the strategy's own.
+  virtual absl::StatusOr<StrategyState> CaptureDetails() { return StrategyState(); }
+  // After RestoreState: takes from `details` what this program has, too, and gives the names of the
+  // rest, which another strategy saved, or another number of replicas.
+  virtual absl::StatusOr<std::vector<std::string>> RestoreDetails(const StrategyState& details);
   // One variable's value, as CaptureState gives it. NotFound suggests near names.
   virtual absl::StatusOr<Tensor> ReadVariable(const std::string& name) = 0;
 };

@@ -39,13 +39,8 @@ absl::Status MultinomialShape(ShapeContext& c) {
 int64_t WordsPerRow(int64_t samples) { return (samples + 3) / 4 * 4 * 2; }
 
 template <typename T>
-class MultinomialKernel : public Kernel {
+class MultinomialKernel : public GeneratorKernel {
  public:
-  absl::Status Init(KernelInit& init) {
-    generator_.Init(init);
-    return absl::OkStatus();
-  }
-
   absl::Status Compute(KernelContext& c) override {
     const Tensor& logits = c.input(0);
     TANDEM_ASSIGN_OR_RETURN(const int64_t samples, ScalarArgument(c.input(1), "num_samples"));
@@ -115,8 +110,6 @@ class MultinomialKernel : public Kernel {
       }
     }
   }
-
-  Generator generator_;
 };
 
 TANDEM_OP("Multinomial")

@@ -14,13 +14,8 @@
 namespace tandem::random {
 namespace {
 
-class ShuffleKernel : public Kernel {
+class ShuffleKernel : public GeneratorKernel {
  public:
-  absl::Status Init(KernelInit& init) {
-    generator_.Init(init);
-    return absl::OkStatus();
-  }
-
   absl::Status Compute(KernelContext& c) override {
     const Shape& shape = c.input(0).shape();
     if (shape.num_elements() <= 1 || shape.dim(0) <= 1) {
@@ -52,9 +47,6 @@ class ShuffleKernel : public Kernel {
     });
     return absl::OkStatus();
   }
-
- private:
-  Generator generator_;
 };
 
 TANDEM_OP("RandomShuffle")

@@ -24,13 +24,8 @@ using FillFunction = void (*)(ParallelRunner& parallel, const Philox& from, Data
                               void* to, int64_t count);
 
 template <FillFunction kFill>
-class RandomKernel : public Kernel {
+class RandomKernel : public GeneratorKernel {
  public:
-  absl::Status Init(KernelInit& init) {
-    generator_.Init(init);
-    return absl::OkStatus();
-  }
-
   absl::Status Compute(KernelContext& c) override {
     TANDEM_ASSIGN_OR_RETURN(Shape shape, ShapeArgument(c.input(0), "shape"));
     TANDEM_ASSIGN_OR_RETURN(Tensor * output, c.AllocateOutput(0, std::move(shape)));
@@ -39,9 +34,6 @@ class RandomKernel : public Kernel {
           output->mutable_data(), count);
     return absl::OkStatus();
   }
-
- private:
-  Generator generator_;
 };
 
 absl::Status UniformIntShape(ShapeContext& c) {
@@ -50,13 +42,8 @@ absl::Status UniformIntShape(ShapeContext& c) {
   return ShapeFromInput(c);
 }
 
-class UniformIntKernel : public Kernel {
+class UniformIntKernel : public GeneratorKernel {
  public:
-  absl::Status Init(KernelInit& init) {
-    generator_.Init(init);
-    return absl::OkStatus();
-  }
-
   absl::Status Compute(KernelContext& c) override {
     TANDEM_ASSIGN_OR_RETURN(Shape shape, ShapeArgument(c.input(0), "shape"));
     TANDEM_ASSIGN_OR_RETURN(const int64_t low, ScalarArgument(c.input(1), "minval"));
@@ -72,9 +59,6 @@ class UniformIntKernel : public Kernel {
                    high, output->mutable_data(), count);
     return absl::OkStatus();
   }
-
- private:
-  Generator generator_;
 };
 
 constexpr char kFloatAttrs[] =

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/passes/insert_copies.h"
@@ -39,6 +40,19 @@ absl::StatusOr<Kernel*> SharedKernelCache::Get(const Node& node, const SessionDe
     kernel = *std::move(made);
   }
   return kernel.get();
+}
+
+std::vector<std::pair<std::string, random::Generator*>> SharedKernelCache::Generators() {
+  std::vector<std::pair<std::string, random::Generator*>> generators;
+  MutexLock lock(mu_);
+  for (const auto& [key, kernel] : kernels_) {
+    auto* const random = dynamic_cast<random::GeneratorKernel*>(kernel.get());
+    if (random != nullptr) {
+      generators.emplace_back(key.substr(key.find(' ') + 1), &random->generator());
+    }
+  }
+  absl::c_sort(generators);
+  return generators;
 }
 
 namespace {

@@ -5,12 +5,15 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/base/mutex.h"
 #include "core/graph/graph.h"
 #include "core/passes/optimize.h"
 #include "core/passes/place.h"
+#include "kernels/random/generator.h"
 #include "runtime/device/session_devices.h"
 #include "runtime/executor/plan.h"
 
@@ -22,6 +25,9 @@ class SharedKernelCache {
   // The kernel of the node, made the first time. Pointers stay valid as long as the cache.
   absl::StatusOr<Kernel*> Get(const Node& node, const SessionDevices& devices,
                               const FunctionLibrary& functions);
+
+  // The generators of random ops, by "<node>@<device>", sorted.
+  std::vector<std::pair<std::string, random::Generator*>> Generators();
 
  private:
   Mutex mu_;

@@ -167,6 +167,21 @@ class LocalSession final : public Session {
     return absl::OkStatus();
   }
 
+  std::vector<std::pair<std::string, Tensor>> RandomPositions() override {
+    std::vector<std::pair<std::string, Tensor>> positions;
+    for (const auto& [op, generator] : shared_kernels_.Generators()) {
+      positions.emplace_back(op, generator->Save());
+    }
+    return positions;
+  }
+
+  absl::Status SetRandomPosition(const std::string& op, const Tensor& position) override {
+    for (const auto& [name, generator] : shared_kernels_.Generators()) {
+      if (name == op) return generator->Restore(position);
+    }
+    return errors::NotFound("there is no random op '", op, "' with a position");
+  }
+
   DeviceSet& devices() override { return options_.session_devices->devices(); }
   const std::shared_ptr<SessionDevices>& session_devices() const override {
     return options_.session_devices;

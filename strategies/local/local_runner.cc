@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "core/base/status.h"
 #include "core/graph/scope.h"
 #include "core/op/registry.h"
@@ -69,6 +70,38 @@ absl::Status AddAssign(const StrategyBuilder& builder, const StrategyVariable& v
   }
   scope.WithControlDependencies(assigned).WithOpName(AssignNode(spec.name)).AddNode("NoOp", {});
   return scope.status();
+}
+
+// Details of a state: single copies, by "copy/<number>/<variable>", and positions of random ops, by
+// "random/<op>".
+constexpr char kRandom[] = "random/";
+
+bool HasOwnCopies(const StrategyVariable& variable) {
+  return variable.spec().synchronization == Synchronization::kOnRead && variable.num_copies() > 1;
+}
+std::string CopyName(const StrategyVariable& variable, int copy) {
+  return absl::StrCat("copy/", copy, "/", variable.name());
+}
+std::string CopyNode(const char* what, const StrategyVariable& variable, int copy) {
+  return absl::StrCat("state/", what, "/", CopyName(variable, copy));
+}
+
+// Adds what reads and assigns each copy of a variable by itself.
+absl::Status AddOwnCopies(const StrategyVariable& variable, Graph& graph) {
+  const VariableSpec& spec = variable.spec();
+  for (int copy = 0; copy < variable.num_copies(); ++copy) {
+    const Node* const handle = variable.handle(copy).node;
+    const Scope scope = Scope::ForGraph(&graph).WithDevice(handle->requested_device());
+    const auto named = [&](const char* what) {
+      return scope.WithOpName(CopyNode(what, variable, copy));
+    };
+    named("read").Call("ReadVariableOp", {graph.FindNode(handle->name())}, {{"dtype", spec.dtype}});
+    const Output value = named("value").Call(
+        "Placeholder", {}, {{"dtype", spec.dtype}, {"shape", PartialShape(spec.shape)}});
+    named("assign").AddNode("AssignVariableOp", {graph.FindNode(handle->name()), value});
+    TANDEM_RETURN_IF_ERROR(scope.status());
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -174,6 +207,7 @@ absl::Status LocalRunner::AddStateNodes() {
     for (const StrategyVariable* variable : builder_.variables()) {
       TANDEM_RETURN_IF_ERROR(AddRead(builder_, *variable, graph));
       TANDEM_RETURN_IF_ERROR(AddAssign(builder_, *variable, graph));
+      if (HasOwnCopies(*variable)) TANDEM_RETURN_IF_ERROR(AddOwnCopies(*variable, graph));
     }
     return absl::OkStatus();
   }));
@@ -225,6 +259,62 @@ absl::Status LocalRunner::RestoreState(const StrategyState& state) {
   }
   if (targets.empty()) return absl::OkStatus();
   return session_->Run(feeds, {}, targets).status();
+}
+
+absl::StatusOr<StrategyState> LocalRunner::CaptureDetails() {
+  TANDEM_RETURN_IF_ERROR(AddStateNodes());
+  StrategyState details;
+  std::vector<std::string> fetches;
+  for (const StrategyVariable* variable : builder_.variables()) {
+    if (!HasOwnCopies(*variable)) continue;
+    for (int copy = 0; copy < variable->num_copies(); ++copy) {
+      details.emplace_back(CopyName(*variable, copy), Tensor());
+      fetches.push_back(CopyNode("read", *variable, copy));
+    }
+  }
+  if (!fetches.empty()) {
+    TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> values, session_->Run({}, fetches));
+    for (size_t i = 0; i < values.size(); ++i) details[i].second = std::move(values[i]);
+  }
+  for (auto& [op, position] : session_->RandomPositions()) {
+    details.emplace_back(absl::StrCat(kRandom, op), std::move(position));
+  }
+  return details;
+}
+
+absl::StatusOr<std::vector<std::string>> LocalRunner::RestoreDetails(const StrategyState& details) {
+  TANDEM_RETURN_IF_ERROR(AddStateNodes());
+  std::vector<std::string> unknown;
+  Session::Feeds feeds;
+  std::vector<std::string> targets;
+  const auto add_copy = [&](const std::string& name, const Tensor& value) {
+    for (const StrategyVariable* variable : builder_.variables()) {
+      if (!HasOwnCopies(*variable)) continue;
+      if (value.dtype() != variable->spec().dtype || value.shape() != variable->spec().shape) {
+        continue;
+      }
+      for (int copy = 0; copy < variable->num_copies(); ++copy) {
+        if (CopyName(*variable, copy) != name) continue;
+        feeds.emplace_back(CopyNode("value", *variable, copy), value);
+        targets.push_back(CopyNode("assign", *variable, copy));
+        return true;
+      }
+    }
+    return false;
+  };
+  for (const auto& [name, value] : details) {
+    if (absl::StartsWith(name, kRandom)) {
+      const absl::Status status =
+          session_->SetRandomPosition(name.substr(sizeof(kRandom) - 1), value);
+      if (status.ok()) continue;
+      if (!absl::IsNotFound(status)) return status;
+      unknown.push_back(name);
+    } else if (!add_copy(name, value)) {
+      unknown.push_back(name);
+    }
+  }
+  if (!targets.empty()) TANDEM_RETURN_IF_ERROR(session_->Run(feeds, {}, targets).status());
+  return unknown;
 }
 
 absl::StatusOr<Tensor> LocalRunner::ReadVariable(const std::string& name) {

@@ -30,6 +30,8 @@ class LocalRunner : public StrategyRunner {
 
   absl::StatusOr<StrategyState> CaptureState() override;
   absl::Status RestoreState(const StrategyState& state) override;
+  absl::StatusOr<StrategyState> CaptureDetails() override;
+  absl::StatusOr<std::vector<std::string>> RestoreDetails(const StrategyState& details) override;
   absl::StatusOr<Tensor> ReadVariable(const std::string& name) override;
 
   Session& session() { return *session_; }

@@ -62,6 +62,10 @@ class UnrulyStrategy::Runner final : public StrategyRunner {
   absl::Status RestoreState(const StrategyState& state) override {
     return runner_->RestoreState(state);
   }
+  absl::StatusOr<StrategyState> CaptureDetails() override { return runner_->CaptureDetails(); }
+  absl::StatusOr<std::vector<std::string>> RestoreDetails(const StrategyState& details) override {
+    return runner_->RestoreDetails(details);
+  }
   absl::StatusOr<Tensor> ReadVariable(const std::string& name) override {
     return runner_->ReadVariable(name);
   }

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
 #include "core/base/status.h"
@@ -133,7 +135,44 @@ class Watch final : public Callback {
     return trainer.RestoreState(state);
   }
 
+  std::string state_name() const override {
+    return absl::StrCat(stops_ ? "early_stopping." : "best_weights.",
+                        absl::StrReplaceAll(options_.value, {{"/", "."}}));
+  }
+
+  absl::StatusOr<StrategyState> SaveState() override {
+    StrategyState kept = {{kEpochsSince, Tensor::Scalar<int64_t>(epochs_since_)}};
+    if (best_.has_value()) kept.emplace_back(kBest, Tensor::Scalar<double>(*best_));
+    for (const auto& [name, value] : state_) {
+      kept.emplace_back(absl::StrCat(kVariables, name), value);
+    }
+    return kept;
+  }
+
+  absl::Status RestoreState(const StrategyState& kept) override {
+    for (const auto& [name, value] : kept) {
+      absl::string_view rest = name;
+      if (absl::ConsumePrefix(&rest, kVariables)) {
+        state_.emplace_back(std::string(rest), value);
+      } else if (name == kBest && value.dtype() == kFloat64 && value.shape().IsScalar()) {
+        best_ = value.ScalarValue<double>();
+      } else if (name == kEpochsSince && value.dtype() == kInt64 && value.shape().IsScalar()) {
+        epochs_since_ = value.ScalarValue<int64_t>();
+      } else {
+        return errors::InvalidArgument("a callback that watches '", options_.value,
+                                       "' keeps nothing like '", name, "', ",
+                                       DataTypeName(value.dtype()), value.shape().DebugString());
+      }
+    }
+    return absl::OkStatus();
+  }
+
  private:
+  // Names in its state.
+  static constexpr char kBest[] = "best";
+  static constexpr char kEpochsSince[] = "epochs_since";
+  static constexpr char kVariables[] = "variables/";
+
   static std::string Names(const EpochResult& result) {
     std::string names;
     for (const auto& metric : result.metrics) absl::StrAppend(&names, ", ", metric.first);
@@ -149,7 +188,7 @@ class Watch final : public Callback {
   const bool stops_;
   absl::optional<double> best_;
   StrategyState state_;  // Of the best epoch.
-  int epochs_since_ = 0;
+  int64_t epochs_since_ = 0;
 };
 
 }  // namespace

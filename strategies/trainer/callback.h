@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
+#include "strategies/runner.h"
 #include "strategies/trainer/progress.h"
 
 namespace tandem {
@@ -47,6 +48,14 @@ class Callback {
   virtual absl::Status OnEnd(Trainer& /*trainer*/, const absl::Status& /*status*/) {
     return absl::OkStatus();
   }
+
+  // For checkpoints: what the callback needs to go on in another process, under a name that no
+  // other callback of the training has, without "/". Empty: nothing; it begins anew.
+  virtual std::string state_name() const { return ""; }
+  virtual absl::StatusOr<StrategyState> SaveState() { return StrategyState(); }
+  // Called after OnBegin where a training goes on that had a callback of this name. What comes from
+  // a file is not to be trusted: InvalidArgument, if it is not what SaveState gives.
+  virtual absl::Status RestoreState(const StrategyState& /*state*/) { return absl::OkStatus(); }
 };
 
 using CallbackPtr = std::shared_ptr<Callback>;

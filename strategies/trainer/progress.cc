@@ -23,24 +23,25 @@ EpochTotals::EpochTotals(std::vector<MetricPtr> metrics, std::vector<int> metric
     : metrics_(std::move(metrics)), metric_sums_(std::move(metric_sums)) {}
 
 void EpochTotals::Add(const std::vector<Tensor>& fetched, int64_t examples) {
-  loss_ += static_cast<double>(fetched[0].ScalarValue<float>()) * static_cast<double>(examples);
-  examples_ += examples;
+  sums_.loss +=
+      static_cast<double>(fetched[0].ScalarValue<float>()) * static_cast<double>(examples);
+  sums_.examples += examples;
   size_t count = 0;
   for (const int sums : metric_sums_) count += static_cast<size_t>(sums);
-  if (sums_.empty()) {
+  if (sums_.metrics.empty()) {
     for (size_t i = 0; i < count; ++i) {
-      sums_.push_back(Tensor::Zeros(kFloat64, fetched[i + 1].shape()));
+      sums_.metrics.push_back(Tensor::Zeros(kFloat64, fetched[i + 1].shape()));
     }
   }
   for (size_t i = 0; i < count; ++i) {
     const auto from = fetched[i + 1].Elements<float>();
-    const auto to = sums_[i].MutableElements<double>();
+    const auto to = sums_.metrics[i].MutableElements<double>();
     for (size_t k = 0; k < to.size() && k < from.size(); ++k) to[k] += from[k];
   }
 }
 
 double EpochTotals::loss() const {
-  return examples_ == 0 ? 0 : loss_ / static_cast<double>(examples_);
+  return sums_.examples == 0 ? 0 : sums_.loss / static_cast<double>(sums_.examples);
 }
 
 MetricValues EpochTotals::metrics() const {
@@ -49,8 +50,8 @@ MetricValues EpochTotals::metrics() const {
   for (size_t i = 0; i < metrics_.size(); ++i) {
     const size_t count = static_cast<size_t>(metric_sums_[i]);
     double value = 0;
-    if (!sums_.empty()) {
-      const auto begin = sums_.begin() + static_cast<std::ptrdiff_t>(first);
+    if (!sums_.metrics.empty()) {
+      const auto begin = sums_.metrics.begin() + static_cast<std::ptrdiff_t>(first);
       value = metrics_[i]->Result(
           std::vector<Tensor>(begin, begin + static_cast<std::ptrdiff_t>(count)));
     }
@@ -64,7 +65,7 @@ EpochResult EpochTotals::Result(absl::Duration duration) const {
   EpochResult result;
   result.loss = loss();
   result.metrics = metrics();
-  result.examples = examples_;
+  result.examples = sums_.examples;
   result.duration = duration;
   return result;
 }

@@ -56,22 +56,31 @@ struct EpochResult {
 // Adds up what steps fetch.
 class EpochTotals {
  public:
+  // What was added up so far. Adding more changes the tensors in place.
+  struct Sums {
+    double loss = 0;  // Over examples.
+    int64_t examples = 0;
+    std::vector<Tensor> metrics;  // float64, of all metrics one after the other; none yet: empty.
+  };
+
   EpochTotals(std::vector<MetricPtr> metrics, std::vector<int> metric_sums);
 
   // `fetched`: the mean loss of `examples`, then the sums of each metric.
   void Add(const std::vector<Tensor>& fetched, int64_t examples);
 
   double loss() const;
-  int64_t examples() const { return examples_; }
+  int64_t examples() const { return sums_.examples; }
   MetricValues metrics() const;
   EpochResult Result(absl::Duration duration) const;
+
+  const Sums& sums() const { return sums_; }
+  // REQUIRES: those of the same metrics, and nobody else holds the tensors.
+  void set_sums(Sums sums) { sums_ = std::move(sums); }
 
  private:
   const std::vector<MetricPtr> metrics_;
   const std::vector<int> metric_sums_;
-  double loss_ = 0;  // The sum over examples.
-  int64_t examples_ = 0;
-  std::vector<Tensor> sums_;  // float64, of all metrics.
+  Sums sums_;
 };
 
 }  // namespace tandem

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
@@ -17,15 +18,6 @@ BatchTensor AnyBatch(const Tensor& tensor) {
 }
 
 }  // namespace
-
-OpenEpoch Epochs(data::Dataset dataset) {
-  return [dataset = std::move(dataset)](int epoch) -> absl::StatusOr<NextBatch> {
-    TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<data::Iterator> opened,
-                            dataset.Open(static_cast<uint64_t>(epoch)));
-    std::shared_ptr<data::Iterator> iterator = std::move(opened);
-    return NextBatch([iterator] { return iterator->Next(); });
-  };
-}
 
 Trainer::Trainer(const Strategy& strategy, nn::LayerPtr model, LossFunction loss,
                  optimizer::OptimizerPtr optimizer, TrainerOptions options)
@@ -82,6 +74,26 @@ absl::Status Trainer::CheckPrepared() const {
   return errors::FailedPrecondition(
       "the model has not been trained and has no variables yet: "
       "call Fit first");
+}
+
+absl::Status Trainer::CheckSums(const TrainingState::RunningEpoch& running) const {
+  std::vector<std::string> names;
+  for (const MetricPtr& metric : metrics_) names.push_back(metric->name());
+  size_t count = 0;
+  for (const int sums : train_step_.metric_sums) count += static_cast<size_t>(sums);
+  bool fits = running.metrics == names && running.sums.metrics.size() == count;
+  for (size_t i = 0; fits && i < count; ++i) {
+    const Tensor& sum = running.sums.metrics[i];
+    const absl::StatusOr<Output> fetched =
+        builder_->graph()->GetOutput(train_step_.train.fetches[i + 1]);
+    fits = sum.dtype() == kFloat64 && fetched.ok() &&
+           fetched->shape().IsCompatibleWith(PartialShape(sum.shape()));
+  }
+  if (fits) return absl::OkStatus();
+  return errors::InvalidArgument(
+      "the training to resume stands in mid-epoch and has sums of the metrics ",
+      absl::StrJoin(running.metrics, ", "), "; this one has ", absl::StrJoin(names, ", "),
+      " (TrainerOptions::metrics). Resume it with those");
 }
 
 void Trainer::NoteMembers() {

@@ -29,6 +29,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "core/tensor/tensor.h"
+#include "runtime/checkpoint/manager.h"
 #include "runtime/input/dataset.h"
 #include "strategies/nn/layer.h"
 #include "strategies/nn/loss.h"
@@ -36,19 +37,12 @@
 #include "strategies/optimizer/optimizer.h"
 #include "strategies/strategy.h"
 #include "strategies/trainer/callback.h"
+#include "strategies/trainer/input.h"
 #include "strategies/trainer/progress.h"
 #include "strategies/trainer/train_step.h"
+#include "strategies/trainer/training_state.h"
 
 namespace tandem {
-
-// The next global batch, or nothing at the end of an epoch.
-using NextBatch = std::function<absl::StatusOr<absl::optional<std::vector<Tensor>>>()>;
-// Begins an epoch (counted from 0). With FitOptions::steps_per_epoch epochs may share what one call
-// gives; the calls are counted then.
-using OpenEpoch = std::function<absl::StatusOr<NextBatch>(int epoch)>;
-
-// Epochs over a data set: epoch i is its iteration i.
-OpenEpoch Epochs(data::Dataset dataset);
 
 struct FitOptions {
   int epochs = 1;
@@ -60,8 +54,8 @@ struct FitOptions {
   absl::optional<data::Dataset> validation;
   // Called in this order, after `on_step` and `on_epoch`. See callback.h.
   std::vector<CallbackPtr> callbacks;
-  // The folder of a log that TensorBoard shows: callback::Log (log_callback.h) with its defaults, as
-  // the last of the callbacks. Empty: there is none.
+  // The folder of a log that TensorBoard shows: callback::Log (log_callback.h) with its defaults,
+  // as the last of the callbacks. Empty: there is none.
   std::string log_dir;
   // After each step, and each epoch; returning false ends the training after it, with success.
   std::function<bool(const TrainingProgress&)> on_step;
@@ -76,6 +70,30 @@ struct FitOptions {
   // How long the steps in flight have to end after an error, or when the training was stopped,
   // before they are cancelled. Of strategies that have several in flight only.
   absl::Duration step_grace = absl::Seconds(10);
+
+  // The folder of the training's checkpoints; it is made. Empty: there are none.
+  //
+  // A checkpoint has all that decides how the training goes on: variables and slots, the step, the
+  // seed, sums of metrics in mid-epoch, where the input stands, what callbacks keep, results so
+  // far. They are written when `checkpoints` says, after each epoch (checkpoint_epochs), at the
+  // end, and when the training is stopped, by a signal too; never after an error.
+  std::string checkpoint_dir;
+  // Goes on from the newest good checkpoint in checkpoint_dir, in the middle of an epoch if need
+  // be, and gives the results of all epochs, those before included; begins where there is none yet.
+  // Under OneDevice and in deterministic mode every bit is that of a training that was never
+  // interrupted. The strategy may be another one. Fit refuses a model, an optimizer or a seed that
+  // differs (InvalidArgument, listing the differences).
+  //
+  // Without it a folder that has checkpoints already is refused (FailedPrecondition).
+  bool resume = false;
+  CheckpointManagerOptions checkpoints = {.save_every = absl::Minutes(10)};
+  bool checkpoint_epochs = true;
+  // What checkpoints.retention.keep_best compares; see EpochResult::Value. Checkpoints that are
+  // written after an epoch have it.
+  std::string checkpoint_metric = "validation_loss";
+  // A checkpoint that cannot be written (the disk is full) ends the training with that error. Else
+  // it is logged, and the training goes on; the checkpoints before stay.
+  bool stop_on_checkpoint_error = true;
 };
 
 struct TrainerOptions {
@@ -106,7 +124,8 @@ class Trainer {
   // InvalidArgument: an epoch without a batch, or batches that do not fit. Cancelled: Stop was
   // called, or a signal came (the running steps were finished, and the variables are whole, unless
   // a step took longer than FitOptions::step_grace); ExitCodeOf(status) is what the process should
-  // end with. Aborted: a step lost members max_step_attempts times in a row. Errors of the data, of
+  // end with. FailedPrecondition, DataLoss: see FitOptions::resume; all checkpoints are damaged.
+  // Aborted: a step lost members max_step_attempts times in a row. Errors of the data, of
   // callbacks and of kernels pass through.
   absl::StatusOr<std::vector<EpochResult>> Fit(const OpenEpoch& data, const FitOptions& options);
   absl::StatusOr<std::vector<EpochResult>> Fit(const data::Dataset& data,
@@ -153,6 +172,8 @@ class Trainer {
   // Builds the graph and the runner, for batches like `batch`.
   absl::Status Prepare(const std::vector<Tensor>& batch);
   absl::Status CheckPrepared() const;
+  // InvalidArgument: the sums of a checkpoint are those of other metrics than these.
+  absl::Status CheckSums(const TrainingState::RunningEpoch& running) const;
   // Takes down what the runner tells of its members.
   void NoteMembers();
   // OK when a step that ended with `status` shall be started again; else the error of `what`, which

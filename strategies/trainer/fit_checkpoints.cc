@@ -1,0 +1,161 @@
+#include "strategies/trainer/fit_checkpoints.h"
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/log.h"
+#include "core/base/status.h"
+#include "runtime/checkpoint/folder.h"
+#include "runtime/checkpoint/load.h"
+
+namespace tandem {
+
+absl::StatusOr<std::unique_ptr<FitCheckpoints>> FitCheckpoints::Open(const FitOptions& options) {
+  std::unique_ptr<FitCheckpoints> checkpoints(new FitCheckpoints(options));
+  TANDEM_RETURN_IF_ERROR(checkpoints->Look());
+  TANDEM_ASSIGN_OR_RETURN(checkpoints->manager_,
+                          CheckpointManager::Create(options.checkpoint_dir, options.checkpoints));
+  return checkpoints;
+}
+
+absl::Status FitCheckpoints::Look() {
+  FileSystem* const files = options_.checkpoints.files;
+  const std::string& folder = options_.checkpoint_dir;
+  const absl::StatusOr<std::vector<std::string>> there = CheckpointsNewestFirst(files, folder);
+  if (absl::IsNotFound(there.status())) return absl::OkStatus();
+  if (!there.ok()) return there.status();
+  if (there->empty()) return absl::OkStatus();
+  if (!options_.resume) {
+    return errors::FailedPrecondition(
+        "the folder '", folder, "' has ", there->size(), " checkpoint",
+        there->size() == 1 ? "" : "s", " of an earlier training, the newest of which is '",
+        FileNameOf(there->front()), "'; resume it (FitOptions::resume), or train into a folder of ",
+        "its own");
+  }
+  // What is read later is read a second time then; by that time it is in the system's cache.
+  const auto accept = [this](const Checkpoint& checkpoint) -> absl::Status {
+    TANDEM_ASSIGN_OR_RETURN(TrainingState state, FromNotes(checkpoint));
+    found_ = std::move(state);
+    return absl::OkStatus();
+  };
+  TANDEM_ASSIGN_OR_RETURN(checkpoint_, Checkpoint::OpenAccepted(folder, {files}, accept));
+  prefix_ = checkpoint_->prefix();
+  is_saved_ = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StrategyState> FitCheckpoints::ReadVariables(const StrategyBuilder& builder) {
+  std::vector<WantedTensor> wanted;
+  for (const StrategyVariable* variable : builder.variables()) {
+    const VariableSpec& spec = variable->spec();
+    wanted.push_back({spec.name, spec.dtype, spec.shape});
+  }
+  LoadOptions load;
+  load.files = options_.checkpoints.files;
+  load.partial = true;  // So that one message can have all that differs.
+  absl::StatusOr<LoadedTensors> loaded = LoadFrom(*checkpoint_, wanted, load);
+  constexpr char kCure[] =
+      ". A training is resumed with the model and the optimizer that it began with; another one "
+      "needs a folder of its own";
+  if (absl::IsInvalidArgument(loaded.status())) {
+    return errors::InvalidArgument(loaded.status().message(), kCure);
+  }
+  if (!loaded.ok()) return loaded.status();
+  if (!loaded->missing.empty() || !loaded->unused.empty()) {
+    std::vector<std::string> parts;
+    if (!loaded->missing.empty()) {
+      parts.push_back(
+          absl::StrCat("it lacks variables of the model: ", absl::StrJoin(loaded->missing, ", ")));
+    }
+    if (!loaded->unused.empty()) {
+      parts.push_back(absl::StrCat("it has some that the model has not: ",
+                                   absl::StrJoin(loaded->unused, ", ")));
+    }
+    return errors::InvalidArgument("the checkpoint '", prefix_,
+                                   "' does not fit the model: ", absl::StrJoin(parts, "; "), kCure);
+  }
+  checkpoint_.reset();
+  return std::move(loaded->tensors);
+}
+
+absl::Status FitCheckpoints::Judge(const absl::Status& status) {
+  if (status.ok()) return status;
+  is_saved_ = false;
+  if (options_.stop_on_checkpoint_error) return WithContext(status, "a checkpoint was not written");
+  TANDEM_LOG(Warning) << "a checkpoint was not written, and the training goes on: "
+                      << status.message();
+  return absl::OkStatus();
+}
+
+absl::Status FitCheckpoints::Save(int64_t step, Capture capture, absl::optional<double> metric) {
+  absl::StatusOr<NamedTensors> tensors = capture();
+  if (!tensors.ok()) return Judge(tensors.status());
+  const absl::StatusOr<CheckpointManager::Saved> saved =
+      manager_->Save(step, *std::move(tensors), metric);
+  if (!saved.ok()) return Judge(saved.status());
+  if (*saved != CheckpointManager::Saved::kSkipped) is_saved_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status FitCheckpoints::SaveLast(int64_t step, Capture capture) {
+  // That the one before failed is no reason not to try: room may have been made since.
+  const absl::Status before = Finish();
+  absl::Status last;
+  if (!is_saved_) {
+    last = Save(step, capture);
+    if (last.ok()) last = Finish();
+  }
+  return before.ok() ? last : before;
+}
+
+absl::Status CheckCallbackNames(const std::vector<CallbackPtr>& callbacks) {
+  std::set<std::string> names;
+  for (const CallbackPtr& callback : callbacks) {
+    const std::string name = callback->state_name();
+    if (name.empty()) continue;
+    if (absl::StrContains(name, '/') || !names.insert(name).second) {
+      return errors::InvalidArgument(
+          "a callback keeps its state under the name '", name, "', which ",
+          absl::StrContains(name, '/') ? "has a slash"
+                                       : "another one has, too; checkpoints could not tell them "
+                                         "apart");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::map<std::string, StrategyState>> SaveCallbacks(
+    const std::vector<CallbackPtr>& callbacks) {
+  std::map<std::string, StrategyState> kept;
+  for (const CallbackPtr& callback : callbacks) {
+    const std::string name = callback->state_name();
+    if (name.empty()) continue;
+    TANDEM_ASSIGN_OR_RETURN(kept[name], callback->SaveState());
+  }
+  return kept;
+}
+
+absl::Status RestoreCallbacks(const std::vector<CallbackPtr>& callbacks,
+                              const std::map<std::string, StrategyState>& kept) {
+  TANDEM_RETURN_IF_ERROR(CheckCallbackNames(callbacks));
+  std::set<std::string> names;
+  for (const CallbackPtr& callback : callbacks) {
+    const std::string name = callback->state_name();
+    const auto found = kept.find(name);
+    if (name.empty() || found == kept.end()) continue;
+    TANDEM_RETURN_IF_ERROR(callback->RestoreState(found->second));
+    names.insert(name);
+  }
+  for (const auto& entry : kept) {
+    if (names.count(entry.first) > 0) continue;
+    TANDEM_LOG(Warning) << "the training to resume had a callback '" << entry.first
+                        << "', this one has not";
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tandem

@@ -1,0 +1,83 @@
+// FitCheckpoints: the checkpoints of one call of Fit: what it goes on from, and what it writes.
+// What is in them is in training_state.h.
+//
+// Threads: one.
+#ifndef TANDEM_STRATEGIES_TRAINER_FIT_CHECKPOINTS_H_
+#define TANDEM_STRATEGIES_TRAINER_FIT_CHECKPOINTS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/manager.h"
+#include "strategies/strategy.h"
+#include "strategies/trainer/trainer.h"
+#include "strategies/trainer/training_state.h"
+
+namespace tandem {
+
+class FitCheckpoints {
+ public:
+  using Capture = absl::FunctionRef<absl::StatusOr<NamedTensors>()>;
+
+  // Opens FitOptions::checkpoint_dir, which is not empty, and looks for what to go on from. Errors:
+  // those of FitOptions::resume.
+  static absl::StatusOr<std::unique_ptr<FitCheckpoints>> Open(const FitOptions& options);
+
+  // Where the training was, until it is taken; nothing: it begins.
+  absl::optional<TrainingState>& found() { return found_; }
+  // REQUIRES: something was found, and nothing restored yet. Reads all variables of `builder` and
+  // lets go of the checkpoint. InvalidArgument: the model is another one; names all differences.
+  absl::StatusOr<StrategyState> ReadVariables(const StrategyBuilder& builder);
+  // True from Open on until ReadVariables, if something was found.
+  bool is_pending() const { return checkpoint_ != nullptr; }
+  // Of the checkpoint that was found.
+  const std::string& prefix() const { return prefix_; }
+
+  bool IsDue(int64_t step) { return manager_->IsDue(step); }
+  // Saves what `capture` gives, as the checkpoint of `step`. Errors by
+  // FitOptions::stop_on_checkpoint_error, those of the save before included.
+  absl::Status Save(int64_t step, Capture capture, absl::optional<double> metric = absl::nullopt);
+  // Waits for the save that is running, then saves unless that very state was saved already, then
+  // waits for this one.
+  absl::Status SaveLast(int64_t step, Capture capture);
+  // Waits for the save that is running.
+  absl::Status Finish() { return Judge(manager_->Wait()); }
+  // A step was done or an epoch ended since the last save.
+  void Changed() { is_saved_ = false; }
+
+ private:
+  explicit FitCheckpoints(const FitOptions& options) : options_(options) {}
+
+  absl::Status Look();
+  // OK for errors that the training bears; logs them.
+  absl::Status Judge(const absl::Status& status);
+
+  const FitOptions& options_;
+  std::unique_ptr<Checkpoint> checkpoint_;
+  std::string prefix_;
+  absl::optional<TrainingState> found_;
+  std::unique_ptr<CheckpointManager> manager_;
+  bool is_saved_ = false;  // What there is, or it is being written.
+};
+
+// What callbacks keep, by Callback::state_name. InvalidArgument: two have one name, or one has a
+// slash.
+absl::Status CheckCallbackNames(const std::vector<CallbackPtr>& callbacks);
+absl::StatusOr<std::map<std::string, StrategyState>> SaveCallbacks(
+    const std::vector<CallbackPtr>& callbacks);
+// A callback that nothing is kept of begins anew; what no callback wants is logged. Errors also:
+// those of the callbacks.
+absl::Status RestoreCallbacks(const std::vector<CallbackPtr>& callbacks,
+                              const std::map<std::string, StrategyState>& kept);
+
+}  // namespace tandem
+
+#endif  // TANDEM_STRATEGIES_TRAINER_FIT_CHECKPOINTS_H_

@@ -1,0 +1,126 @@
+// The checkpoints of a training: what they hold, when they are written, and how one is gone on
+// from.
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "core/base/log.h"
+#include "core/base/status.h"
+#include "strategies/trainer/fit_run.h"
+
+namespace tandem {
+
+absl::Status Trainer::FitRun::Resume() {
+  if (!checkpoints_->found().has_value()) return CheckCallbackNames(options_.callbacks);
+  TrainingState state = *std::exchange(checkpoints_->found(), absl::nullopt);
+  if (state.seed != trainer_.options_.seed) {
+    return errors::InvalidArgument("the training to resume, '", checkpoints_->prefix(),
+                                   "', has the seed ", state.seed, ", this one has ",
+                                   trainer_.options_.seed, " (TrainerOptions::seed)");
+  }
+  TANDEM_RETURN_IF_ERROR(RestoreCallbacks(options_.callbacks, state.callbacks));
+  TANDEM_RETURN_IF_ERROR(input_.Restore(state.input, [this] { return CheckStop(); }));
+  TANDEM_LOG(Info) << "goes on after step " << state.step << ", in epoch " << state.epoch + 1
+                   << ", from the checkpoint '" << checkpoints_->prefix() << "'"
+                   << (state.ended ? "; a callback had ended the training there" : "");
+  trainer_.step_ = state.step;
+  epoch_ = state.epoch;
+  ends_ = state.ended;
+  history_ = std::move(state.history);
+  running_ = std::move(state.running);
+  details_ = std::move(state.strategy);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::FitRun::RestoreVariables() {
+  if (checkpoints_ == nullptr || !checkpoints_->is_pending()) return absl::OkStatus();
+  TANDEM_ASSIGN_OR_RETURN(const StrategyState state,
+                          checkpoints_->ReadVariables(*trainer_.builder_));
+  TANDEM_RETURN_IF_ERROR(trainer_.runner_->RestoreState(state));
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<std::string> unknown,
+                          trainer_.runner_->RestoreDetails(std::exchange(details_, {})));
+  if (!unknown.empty()) {
+    TANDEM_LOG(Info) << unknown.size() << " positions of random ops and copies of variables are "
+                     << "passed over, which another strategy saved: " << unknown[0]
+                     << (unknown.size() > 1 ? ", …" : "");
+  }
+  if (!running_.has_value()) return absl::OkStatus();
+  TANDEM_RETURN_IF_ERROR(trainer_.CheckSums(*running_));
+  totals_.emplace(trainer_.metrics_, trainer_.train_step_.metric_sums);
+  totals_->set_sums(std::move(running_->sums));
+  running_.reset();
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::FitRun::RestoreWithoutBatch() {
+  if (checkpoints_ == nullptr || !checkpoints_->is_pending()) return absl::OkStatus();
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<Tensor> batch, input_.Sample());
+  TANDEM_RETURN_IF_ERROR(CheckBatch(batch));
+  TANDEM_RETURN_IF_ERROR(trainer_.Prepare(batch));
+  return RestoreVariables();
+}
+
+absl::StatusOr<NamedTensors> Trainer::FitRun::Capture() {
+  TrainingState state;
+  state.step = trainer_.step_;
+  state.seed = trainer_.options_.seed;
+  state.epoch = epoch_;
+  state.ended = ends_;
+  if (totals_.has_value()) {
+    TrainingState::RunningEpoch running;
+    running.steps = progress_.step;
+    running.elapsed = absl::Now() - begin_;
+    running.sums = totals_->sums();
+    // Those are changed by the next step, while the checkpoint is being written.
+    for (Tensor& sum : running.sums.metrics) {
+      TANDEM_ASSIGN_OR_RETURN(sum, sum.Clone());
+    }
+    for (const MetricPtr& metric : trainer_.metrics_) running.metrics.push_back(metric->name());
+    state.running = std::move(running);
+  }
+  state.history = history_;
+  TANDEM_ASSIGN_OR_RETURN(state.input, input_.Save());
+  TANDEM_ASSIGN_OR_RETURN(state.callbacks, SaveCallbacks(options_.callbacks));
+  TANDEM_ASSIGN_OR_RETURN(state.strategy, trainer_.runner_->CaptureDetails());
+  TANDEM_ASSIGN_OR_RETURN(NamedTensors tensors, trainer_.runner_->CaptureState());
+  for (auto& note : ToNotes(std::move(state))) tensors.push_back(std::move(note));
+  return tensors;
+}
+
+absl::Status Trainer::FitRun::SaveIfDue() {
+  checkpoints_->Changed();
+  if (!checkpoints_->IsDue(trainer_.step_)) return absl::OkStatus();
+  TANDEM_RETURN_IF_ERROR(LandAll(absl::OkStatus()));
+  return checkpoints_->Save(trainer_.step_, [this] { return Capture(); });
+}
+
+absl::Status Trainer::FitRun::SaveAfterEpoch(const EpochResult& result) {
+  checkpoints_->Changed();
+  if (!options_.checkpoint_epochs && options_.checkpoints.retention.keep_best == 0) {
+    return absl::OkStatus();
+  }
+  absl::optional<double> metric;
+  if (options_.checkpoints.retention.keep_best > 0) {
+    metric = result.Value(options_.checkpoint_metric);
+    if (!metric.has_value()) {
+      return errors::InvalidArgument("FitOptions::checkpoint_metric is '",
+                                     options_.checkpoint_metric, "', which epoch ", epoch_,
+                                     " has not");
+    }
+  }
+  return checkpoints_->Save(
+      trainer_.step_, [this] { return Capture(); }, metric);
+}
+
+absl::Status Trainer::FitRun::EndCheckpoints(const absl::Status& status) {
+  const bool may_save = (status.ok() || IsStop(status)) && are_variables_whole_ &&
+                        trainer_.runner_ != nullptr && !checkpoints_->is_pending();
+  const absl::Status saved =
+      may_save ? checkpoints_->SaveLast(trainer_.step_, [this] { return Capture(); })
+               : checkpoints_->Finish();
+  if (status.ok()) return saved;
+  if (saved.ok()) return status;
+  TANDEM_LOG(Error) << saved.message();
+  return status;
+}
+
+}  // namespace tandem

@@ -1,0 +1,127 @@
+// FitRun: one call of Fit. It trains epochs of steps (fit.cc), of which several may be in flight
+// (fit_steps.cc), and writes checkpoints, from which another call goes on (fit_resume.cc).
+//
+// Threads: that of Fit; steps end on any.
+#ifndef TANDEM_STRATEGIES_TRAINER_FIT_RUN_H_
+#define TANDEM_STRATEGIES_TRAINER_FIT_RUN_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "core/base/mutex.h"
+#include "strategies/trainer/fit_checkpoints.h"
+#include "strategies/trainer/fit_input.h"
+#include "strategies/trainer/signals.h"
+#include "strategies/trainer/trainer.h"
+
+namespace tandem {
+
+class Trainer::FitRun {
+ public:
+  // `known_steps`: how many an epoch will have; -1: not known.
+  FitRun(Trainer& trainer, const OpenEpoch& data, const FitOptions& options, int64_t known_steps)
+      : trainer_(trainer),
+        options_(options),
+        signals_(options.handle_signals),
+        input_(data, options.steps_per_epoch),
+        steps_of_last_epoch_(known_steps) {}
+
+  absl::StatusOr<std::vector<EpochResult>> Run();
+
+ private:
+  // A step that was started.
+  struct Flight {
+    StepInput input;
+    int64_t examples = 0;
+    int program = 0;
+    int attempts = 1;
+    double learning_rate = 0;
+    std::shared_ptr<std::vector<StepTracer::Event>> trace;  // Null: not traced.
+  };
+  struct Landing {
+    Flight flight;
+    StrategyRunner::Result result;
+  };
+
+  // --- The training (fit.cc)
+
+  absl::Status Train();
+  void BeginEpoch();
+  absl::Status TrainEpoch();
+  absl::Status EndEpoch();
+  // An error (Stopped) when a signal came, or Trainer::Stop was called.
+  absl::Status CheckStop() const;
+  // Whether a training that ended with this status was stopped.
+  static bool IsStop(const absl::Status& status);
+  std::string Where() const;
+
+  // --- Steps (fit_steps.cc)
+
+  absl::StatusOr<Flight> NewFlight(std::vector<Tensor> batch);
+  static std::string NameOf(const Flight& flight);
+  void TakeOff(Flight flight);
+  // Nothing: no step ended before `deadline`.
+  absl::optional<Landing> WaitForLanding(absl::Time deadline);
+  // Waits for all steps in flight. Once there is an error, `status` or one of theirs, or the
+  // training was stopped, they get FitOptions::step_grace to end, since one that is cancelled may
+  // leave some variables written and others not; then they are cancelled. Gives the first error.
+  absl::Status LandAll(absl::Status status);
+  absl::Status Land(Landing landing);
+  // Counts a step that is done and tells the callbacks.
+  absl::Status Report(const Flight& flight, const std::vector<Tensor>& fetched);
+
+  // --- Checkpoints (fit_resume.cc)
+
+  // Goes where the training was, but for the variables, which the first batch brings.
+  absl::Status Resume();
+  // Once the model is built. Does nothing when there is nothing to restore.
+  absl::Status RestoreVariables();
+  // The same where no batch is left to be trained with: the variables shall be there all the same.
+  absl::Status RestoreWithoutBatch();
+  // All that a checkpoint has. REQUIRES: no step is in flight.
+  absl::StatusOr<NamedTensors> Capture();
+  // After a step was started.
+  absl::Status SaveIfDue();
+  absl::Status SaveAfterEpoch(const EpochResult& result);
+  // Saves once more after success and when the training was stopped, and waits for what is being
+  // written. Gives what the training ends with.
+  absl::Status EndCheckpoints(const absl::Status& status);
+
+  Trainer& trainer_;
+  const FitOptions& options_;
+  const StopOnSignals signals_;
+  std::unique_ptr<FitCheckpoints> checkpoints_;  // Null: there are none.
+  FitInput input_;
+  std::vector<EpochResult> history_;
+  bool ends_ = false;  // A callback wants no more.
+  int epoch_ = 0;
+  // All steps that were started are in the variables: none was cancelled, none failed.
+  bool are_variables_whole_ = true;
+
+  // The epoch that the training to resume was in, and what the variables do not say, until the
+  // variables are restored.
+  absl::optional<TrainingState::RunningEpoch> running_;
+  StrategyState details_;
+
+  // Of the epoch.
+  TrainingProgress progress_;
+  absl::optional<EpochTotals> totals_;
+  absl::Time begin_;
+  int64_t steps_of_last_epoch_;
+
+  int in_flight_ = 0;
+  Mutex mu_;
+  CondVar landing_;
+  std::deque<Landing> landed_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace tandem
+
+#endif  // TANDEM_STRATEGIES_TRAINER_FIT_RUN_H_
