@@ -47,11 +47,12 @@ std::vector<std::pair<std::string, random::Generator*>> SharedKernelCache::Gener
   MutexLock lock(mu_);
   for (const auto& [key, kernel] : kernels_) {
     auto* const random = dynamic_cast<random::GeneratorKernel*>(kernel.get());
-    if (random != nullptr) {
-      generators.emplace_back(key.substr(key.find(' ') + 1), &random->generator());
-    }
+    if (random == nullptr) continue;
+    // "<op> <node>@<device>"
+    const size_t begin = key.find(' ') + 1;
+    generators.emplace_back(key.substr(begin, key.find('@', begin) - begin), &random->generator());
   }
-  absl::c_sort(generators);
+  absl::c_stable_sort(generators, [](const auto& a, const auto& b) { return a.first < b.first; });
   return generators;
 }
 

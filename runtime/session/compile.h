@@ -26,7 +26,8 @@ class SharedKernelCache {
   absl::StatusOr<Kernel*> Get(const Node& node, const SessionDevices& devices,
                               const FunctionLibrary& functions);
 
-  // The generators of random ops, by "<node>@<device>", sorted.
+  // The generators of random ops, by node, sorted. A node that several plans place differently has
+  // one on each device.
   std::vector<std::pair<std::string, random::Generator*>> Generators();
 
  private:

@@ -169,17 +169,22 @@ class LocalSession final : public Session {
 
   std::vector<std::pair<std::string, Tensor>> RandomPositions() override {
     std::vector<std::pair<std::string, Tensor>> positions;
-    for (const auto& [op, generator] : shared_kernels_.Generators()) {
-      positions.emplace_back(op, generator->Save());
+    for (const auto& [node, generator] : shared_kernels_.Generators()) {
+      if (!positions.empty() && positions.back().first == node) continue;
+      positions.emplace_back(node, generator->Save());
     }
     return positions;
   }
 
-  absl::Status SetRandomPosition(const std::string& op, const Tensor& position) override {
+  absl::Status SetRandomPosition(const std::string& node, const Tensor& position) override {
+    bool is_known = false;
     for (const auto& [name, generator] : shared_kernels_.Generators()) {
-      if (name == op) return generator->Restore(position);
+      if (name != node) continue;
+      TANDEM_RETURN_IF_ERROR(generator->Restore(position));
+      is_known = true;
     }
-    return errors::NotFound("there is no random op '", op, "' with a position");
+    if (is_known) return absl::OkStatus();
+    return errors::NotFound("there is no random op '", node, "' with a position");
   }
 
   DeviceSet& devices() override { return options_.session_devices->devices(); }

@@ -128,12 +128,13 @@ class Session {
   // library stay there.
   virtual absl::Status Extend(const std::function<absl::Status(Graph& graph)>& extend) = 0;
 
-  // Where the random ops stand that go on from run to run, by "<node>@<device>", sorted: those that
-  // were compiled so far, but for those inside functions, each use of which has a generator of its
-  // own. REQUIRES, for a state that belongs together: no run goes on.
+  // Where the random ops stand that go on from run to run, by node, sorted: those that were compiled
+  // so far, but for those inside functions, each use of which has a generator of its own. Of a node
+  // that several plans place differently, one of them. REQUIRES, for a state that belongs together:
+  // no run goes on.
   virtual std::vector<std::pair<std::string, Tensor>> RandomPositions() = 0;
   // NotFound: no such op was compiled. InvalidArgument: no position.
-  virtual absl::Status SetRandomPosition(const std::string& op, const Tensor& position) = 0;
+  virtual absl::Status SetRandomPosition(const std::string& node, const Tensor& position) = 0;
 
   virtual DeviceSet& devices() = 0;
   virtual const std::shared_ptr<SessionDevices>& session_devices() const = 0;

@@ -73,7 +73,7 @@ absl::Status AddAssign(const StrategyBuilder& builder, const StrategyVariable& v
 }
 
 // Details of a state: single copies, by "copy/<number>/<variable>", and positions of random ops, by
-// "random/<op>".
+// "random/<node>".
 constexpr char kRandom[] = "random/";
 
 bool HasOwnCopies(const StrategyVariable& variable) {
@@ -276,8 +276,8 @@ absl::StatusOr<StrategyState> LocalRunner::CaptureDetails() {
     TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> values, session_->Run({}, fetches));
     for (size_t i = 0; i < values.size(); ++i) details[i].second = std::move(values[i]);
   }
-  for (auto& [op, position] : session_->RandomPositions()) {
-    details.emplace_back(absl::StrCat(kRandom, op), std::move(position));
+  for (auto& [node, position] : session_->RandomPositions()) {
+    details.emplace_back(absl::StrCat(kRandom, node), std::move(position));
   }
   return details;
 }
