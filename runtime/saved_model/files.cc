@@ -1,0 +1,121 @@
+#include "runtime/saved_model/files.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "core/base/status.h"
+#include "core/base/text_proto.h"
+#include "core/io/file.h"
+#include "proto/saved_model.pb.h"
+
+namespace tandem {
+namespace {
+
+constexpr char kBinaryName[] = "saved_model.pb";
+constexpr char kTextName[] = "saved_model.pbtxt";
+constexpr char kPiecesName[] = "saved_model.cpb";
+constexpr int64_t kVersion = 1;
+
+absl::Status Parse(const std::string& path, bool is_text, const std::string& contents,
+                   tensorflow::SavedModel* model) {
+  if (is_text) {
+    return WithContext(ParseTextProto(contents, model), absl::StrCat("SavedModel '", path, "'"));
+  }
+  if (!model->ParseFromString(contents)) {
+    return errors::InvalidArgument("SavedModel '", path, "': its ", contents.size(),
+                                   " bytes are no SavedModel; the file is damaged or cut off");
+  }
+  return absl::OkStatus();
+}
+
+std::string TagsText(const std::vector<std::string>& tags) {
+  return tags.empty() ? "no tags" : absl::StrJoin(tags, ", ");
+}
+
+}  // namespace
+
+absl::Status ReadSavedModel(const std::string& folder, tensorflow::SavedModel* model) {
+  FileSystem* const files = PosixFileSystem();
+  const auto exists = [&](const char* name) { return files->Stat(JoinPath(folder, name)).ok(); };
+  // The binary form counts when there are both, as in TensorFlow.
+  const bool is_text = !exists(kBinaryName) && exists(kTextName);
+  if (!is_text && !exists(kBinaryName)) {
+    const absl::StatusOr<FileInfo> info = files->Stat(folder);
+    if (!info.ok()) return info.status();
+    if (!info->is_directory) {
+      return errors::InvalidArgument("'", folder, "' is a file; a SavedModel is a folder with ",
+                                     kBinaryName, " in it");
+    }
+    if (exists(kPiecesName)) {
+      return errors::Unimplemented("SavedModel '", JoinPath(folder, kPiecesName),
+                                   "': SavedModels in pieces are not supported; save it without "
+                                   "experimental_image_format");
+    }
+    return errors::NotFound("there is no SavedModel in '", folder, "': it has neither ",
+                            kBinaryName, " nor ", kTextName);
+  }
+  const std::string path = JoinPath(folder, is_text ? kTextName : kBinaryName);
+  TANDEM_ASSIGN_OR_RETURN(const std::string contents, ReadFile(files, path));
+  TANDEM_RETURN_IF_ERROR(Parse(path, is_text, contents, model));
+  if (model->meta_graphs().empty()) {
+    return errors::InvalidArgument("SavedModel '", path, "': there is no graph in it");
+  }
+  if (model->saved_model_schema_version() > kVersion || model->saved_model_schema_version() < 0) {
+    return errors::InvalidArgument("SavedModel '", path, "' is of version ",
+                                   model->saved_model_schema_version(), "; version ", kVersion,
+                                   " is read");
+  }
+  return absl::OkStatus();
+}
+
+std::string TagsText(const tensorflow::MetaGraphDef& meta_graph) {
+  const auto& tags = meta_graph.meta_info_def().tags();
+  return TagsText(std::vector<std::string>(tags.begin(), tags.end()));
+}
+
+absl::StatusOr<tensorflow::MetaGraphDef*> FindMetaGraph(const std::string& folder,
+                                                        const std::set<std::string>& tags,
+                                                        tensorflow::SavedModel* model) {
+  tensorflow::MetaGraphDef* found = nullptr;
+  std::vector<std::string> there;
+  for (tensorflow::MetaGraphDef& meta_graph : *model->mutable_meta_graphs()) {
+    const auto& its = meta_graph.meta_info_def().tags();
+    there.push_back(absl::StrCat("(", TagsText(meta_graph), ")"));
+    if (std::set<std::string>(its.begin(), its.end()) != tags) continue;
+    if (found != nullptr) {
+      return errors::InvalidArgument("SavedModel '", folder, "': several graphs have the tags (",
+                                     TagsText(meta_graph), ")");
+    }
+    found = &meta_graph;
+  }
+  if (found != nullptr) return found;
+  return errors::NotFound("SavedModel '", folder, "': no graph has exactly the tags (",
+                          TagsText(std::vector<std::string>(tags.begin(), tags.end())), "); there ",
+                          there.size() == 1 ? "is " : "are ", absl::StrJoin(there, ", "));
+}
+
+std::string VariablesPrefix(const std::string& folder) {
+  return JoinPath(folder, "variables/variables");
+}
+
+absl::StatusOr<std::string> AssetPath(const std::string& folder, const std::string& name) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(name, '/');
+  const bool leaves = absl::c_any_of(
+      parts, [](absl::string_view part) { return part.empty() || part == "." || part == ".."; });
+  if (leaves || name.find('\0') != std::string::npos) {
+    return errors::InvalidArgument("SavedModel '", folder, "': the asset '", name,
+                                   "' would not lie in the folder of the assets");
+  }
+  std::string path = JoinPath(JoinPath(folder, "assets"), name);
+  const absl::StatusOr<FileInfo> info = PosixFileSystem()->Stat(path);
+  if (!info.ok()) {
+    return WithContext(info.status(), absl::StrCat("SavedModel '", folder, "': asset"));
+  }
+  return path;
+}
+
+}  // namespace tandem
