@@ -6,6 +6,25 @@
 
 namespace tandem {
 
+namespace {
+
+bool Same(const tensorflow::FunctionDef& a, const tensorflow::FunctionDef& b) {
+  return &a == &b || google::protobuf::util::MessageDifferencer::Equals(a, b);
+}
+
+absl::Status OtherBody(const std::string& function) {
+  return errors::InvalidArgument("function '", function,
+                                 "' is in the library already, with another body");
+}
+
+absl::Status OtherGradient(absl::string_view function, absl::string_view present,
+                           absl::string_view second) {
+  return errors::InvalidArgument("function '", function, "' has the gradient '", present,
+                                 "' already; '", second, "' cannot be a second one");
+}
+
+}  // namespace
+
 FunctionLibrary::FunctionLibrary() = default;
 FunctionLibrary::~FunctionLibrary() = default;
 
@@ -18,11 +37,7 @@ absl::Status FunctionLibrary::Add(const tensorflow::FunctionDef& function) {
     functions_.emplace(name, std::make_shared<const tensorflow::FunctionDef>(function));
     return absl::OkStatus();
   }
-  if (google::protobuf::util::MessageDifferencer::Equals(*found->second, function)) {
-    return absl::OkStatus();
-  }
-  return errors::InvalidArgument("function '", name,
-                                 "' is in the library already, with another body");
+  return Same(*found->second, function) ? absl::OkStatus() : OtherBody(name);
 }
 
 std::shared_ptr<const tensorflow::FunctionDef> FunctionLibrary::Find(absl::string_view name) const {
@@ -34,10 +49,7 @@ std::shared_ptr<const tensorflow::FunctionDef> FunctionLibrary::Find(absl::strin
 absl::Status FunctionLibrary::SetGradient(absl::string_view function, absl::string_view gradient) {
   MutexLock lock(mu_);
   const auto [entry, added] = gradients_.emplace(std::string(function), std::string(gradient));
-  if (!added && entry->second != gradient) {
-    return errors::InvalidArgument("function '", function, "' has the gradient '", entry->second,
-                                   "' already; '", gradient, "' cannot be a second one");
-  }
+  if (!added && entry->second != gradient) return OtherGradient(function, entry->second, gradient);
   return absl::OkStatus();
 }
 
@@ -61,6 +73,39 @@ std::string FunctionLibrary::UniqueName(absl::string_view base) const {
     name = absl::StrCat(base, "_", suffix);
   }
   return name;
+}
+
+std::pair<FunctionLibrary::Functions, FunctionLibrary::Gradients> FunctionLibrary::Contents()
+    const {
+  MutexLock lock(mu_);
+  return {functions_, gradients_};
+}
+
+std::shared_ptr<FunctionLibrary> FunctionLibrary::Clone() const {
+  auto copy = std::make_shared<FunctionLibrary>();
+  auto [functions, gradients] = Contents();
+  MutexLock lock(copy->mu_);
+  copy->functions_ = std::move(functions);
+  copy->gradients_ = std::move(gradients);
+  return copy;
+}
+
+absl::Status FunctionLibrary::Merge(const FunctionLibrary& other) {
+  auto [functions, gradients] = other.Contents();
+  MutexLock lock(mu_);
+  for (const auto& [name, function] : functions) {
+    const auto found = functions_.find(name);
+    if (found != functions_.end() && !Same(*found->second, *function)) return OtherBody(name);
+  }
+  for (const auto& [name, gradient] : gradients) {
+    const auto found = gradients_.find(name);
+    if (found != gradients_.end() && found->second != gradient) {
+      return OtherGradient(name, found->second, gradient);
+    }
+  }
+  functions_.merge(functions);
+  gradients_.merge(gradients);
+  return absl::OkStatus();
 }
 
 }  // namespace tandem

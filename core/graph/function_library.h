@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -34,14 +35,24 @@ class FunctionLibrary {
   // Empty when none is named.
   std::string FindGradient(absl::string_view function) const;
   std::vector<std::string> Names() const;  // Ordered.
+  // A library of the same functions and gradients; what is added to one is not in the other.
+  std::shared_ptr<FunctionLibrary> Clone() const;
+  // Adds what `other` has, or nothing at all when one of its functions or gradients is another one
+  // here: InvalidArgument, as Add and SetGradient. REQUIRES: `other` is not this library.
+  absl::Status Merge(const FunctionLibrary& other);
   // `base`, or `base`_1, … whichever is free first.
   std::string UniqueName(absl::string_view base) const;
 
  private:
+  using Functions =
+      std::map<std::string, std::shared_ptr<const tensorflow::FunctionDef>, std::less<>>;
+  using Gradients = std::map<std::string, std::string, std::less<>>;
+
+  std::pair<Functions, Gradients> Contents() const;
+
   mutable Mutex mu_;
-  std::map<std::string, std::shared_ptr<const tensorflow::FunctionDef>, std::less<>> functions_
-      ABSL_GUARDED_BY(mu_);
-  std::map<std::string, std::string, std::less<>> gradients_ ABSL_GUARDED_BY(mu_);
+  Functions functions_ ABSL_GUARDED_BY(mu_);
+  Gradients gradients_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tandem

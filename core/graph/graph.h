@@ -202,6 +202,10 @@ class Graph {
   FunctionLibrary& functions() { return *functions_; }
   const FunctionLibrary& functions() const { return *functions_; }
   const std::shared_ptr<FunctionLibrary>& shared_functions() const { return functions_; }
+  // Looks functions up in `functions` from here on. REQUIRES: it has those that the nodes call.
+  void set_shared_functions(std::shared_ptr<FunctionLibrary> functions) {
+    functions_ = std::move(functions);
+  }
 
  private:
   void Connect(Node* node, int i, Output source);

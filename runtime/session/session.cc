@@ -162,7 +162,10 @@ class LocalSession final : public Session {
     if (!extend) return errors::InvalidArgument("there is nothing to extend the graph with");
     MutexLock lock(graph_mu_);
     Graph extended = graph_.Clone();
+    extended.set_shared_functions(graph_.functions().Clone());
     TANDEM_RETURN_IF_ERROR(extend(extended));
+    TANDEM_RETURN_IF_ERROR(graph_.functions().Merge(extended.functions()));
+    extended.set_shared_functions(graph_.shared_functions());
     graph_ = std::move(extended);
     return absl::OkStatus();
   }
@@ -372,7 +375,10 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph,
     }
     options.session_devices = std::make_shared<SessionDevices>(options.devices);
   }
-  return std::make_unique<LocalSession>(graph.Clone(), std::move(options));
+  // The session's functions are its own: sessions of one graph that are extended do not meet.
+  Graph own = graph.Clone();
+  own.set_shared_functions(graph.functions().Clone());
+  return std::make_unique<LocalSession>(std::move(own), std::move(options));
 }
 
 }  // namespace tandem

@@ -124,8 +124,7 @@ class Session {
   virtual absl::StatusOr<std::unique_ptr<Callable>> MakeCallable(const RunSignature& signature) = 0;
 
   // Changes the session's graph: `extend` adds nodes. What exists already may not be changed or
-  // removed. When it fails the graph is as it was, but functions that `extend` had added to its
-  // library stay there.
+  // removed. When it fails the graph and its functions are as they were.
   virtual absl::Status Extend(const std::function<absl::Status(Graph& graph)>& extend) = 0;
 
   // Where the random ops stand that go on from run to run, by node, sorted: those that were compiled

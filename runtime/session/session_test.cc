@@ -213,6 +213,47 @@ TEST(Session, ExtendAddsNodesAndKeepsTheOldOnes) {
   EXPECT_EQ(Value(session->Run({{"x", Tensor::Scalar<float>(4)}}, {"z"})), 10);
 }
 
+// Adds the function `times`, of one argument that it multiplies, and a node "z" that calls it.
+absl::Status CallTimes(Graph& graph, float factor) {
+  Scope body = Scope::NewRoot();
+  const Output arg = FunctionArg(body, 0, kFloat32);
+  FunctionResult(body, 0, body.Call("Mul", {arg, factor}));
+  TANDEM_RETURN_IF_ERROR(body.status());
+  TANDEM_RETURN_IF_ERROR(DefineFunction("times", *body.graph(), {}, &graph.functions()));
+  Scope more = Scope::ForGraph(&graph);
+  more.WithOpName("z").Call(
+      "PartitionedCall", {Output(graph.FindNode("x"), 0)},
+      {{"f", FunctionRef{"times", {}}}, {"Tout", std::vector<DataType>{kFloat32}}});
+  return more.status();
+}
+
+TEST(Session, AnExtendThatFailsLeavesNoFunctionBehind) {
+  Scope s = Scope::NewRoot();
+  Placeholder(s, "x");
+  auto session = Open(s);
+  const absl::Status failed = session->Extend([](Graph& graph) -> absl::Status {
+    TANDEM_RETURN_IF_ERROR(CallTimes(graph, 2));
+    return errors::InvalidArgument("on second thought, no");
+  });
+  EXPECT_EQ(failed.code(), absl::StatusCode::kInvalidArgument);
+  // Another function may have the name now, and the graph has no node "z".
+  const absl::Status again = session->Extend([](Graph& graph) { return CallTimes(graph, 3); });
+  ASSERT_TRUE(again.ok()) << again;
+  EXPECT_EQ(Value(session->Run({{"x", Tensor::Scalar<float>(4)}}, {"z"})), 12);
+}
+
+TEST(Session, SessionsOfOneGraphHaveTheirOwnFunctions) {
+  Scope s = Scope::NewRoot();
+  Placeholder(s, "x");
+  auto first = Open(s);
+  auto second = Open(s);
+  ASSERT_TRUE(first->Extend([](Graph& graph) { return CallTimes(graph, 2); }).ok());
+  const absl::Status other = second->Extend([](Graph& graph) { return CallTimes(graph, 3); });
+  ASSERT_TRUE(other.ok()) << other;
+  EXPECT_EQ(Value(first->Run({{"x", Tensor::Scalar<float>(4)}}, {"z"})), 8);
+  EXPECT_EQ(Value(second->Run({{"x", Tensor::Scalar<float>(4)}}, {"z"})), 12);
+}
+
 TEST(Session, ACallableRunsWithFeedsInOrder) {
   Scope s = Scope::NewRoot();
   const Output a = Placeholder(s, "a");
@@ -403,8 +444,10 @@ TEST(Session, AnEndlessLoopEndsAtItsDeadline) {
   auto session = Open(s);
   RunOptions options;
   options.timeout = absl::Milliseconds(30);
-  EXPECT_EQ(session->Run(options, {}, {"y"}, {}, nullptr).status().code(),
-            absl::StatusCode::kDeadlineExceeded);
+  const absl::Status status = session->Run(options, {}, {"y"}, {}, nullptr).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(absl::StrContains(status.message(), "(LoopCond) in round ")) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "of frame 'loop")) << status;
 }
 
 // One executor thread and one run token, as long as it lives.
