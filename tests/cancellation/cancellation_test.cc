@@ -7,72 +7,16 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/time/time.h"
-#include "core/base/mutex.h"
 #include "core/graph/function_body.h"
 #include "core/graph/scope.h"
-#include "core/kernel/factories.h"
-#include "core/op/registry.h"
-#include "core/op/shape_context.h"
 #include "gtest/gtest.h"
 #include "runtime/session/session.h"
 #include "runtime/threads/run_tokens.h"
-#include "runtime/threads/thread_pool.h"
+#include "tests/cancellation/waiting_step.h"
 
 namespace tandem {
 namespace {
-
-// Tells the test that a run has come to a certain point.
-class Signal {
- public:
-  void Raise() {
-    MutexLock lock(mu_);
-    raised_ = true;
-    changed_.NotifyAll();
-  }
-  void Await() {
-    MutexLock lock(mu_);
-    while (!raised_) changed_.Wait(mu_);
-  }
-  void Clear() {
-    MutexLock lock(mu_);
-    raised_ = false;
-  }
-
- private:
-  Mutex mu_;
-  CondVar changed_;
-  bool raised_ ABSL_GUARDED_BY(mu_) = false;
-};
-
-Signal& Reached() {
-  static Signal* const signal = new Signal;
-  return *signal;
-}
-
-absl::Status ReachedCompute(KernelContext&) {
-  Reached().Raise();
-  return absl::OkStatus();
-}
-TANDEM_OP("_TestReached").Shape(NoOutputs).Stateful().Cpu(Function(ReachedCompute));
-
-// One executor thread and one token, as long as it lives.
-class Narrow {
- public:
-  Narrow() {
-    ExecutorPool().SetMaxRunning(1);
-    RunTokens::Process().SetCapacity(1);
-  }
-  ~Narrow() {
-    RunTokens::Process().SetCapacity(tokens_);
-    ExecutorPool().SetMaxRunning(threads_);
-  }
-
- private:
-  const int threads_ = ExecutorPool().max_running();
-  const int tokens_ = RunTokens::Process().capacity();
-};
 
 // A function with the arguments `args`; `body` gives its results.
 void Define(
@@ -184,56 +128,17 @@ int32_t FetchInt(Session& session, const std::string& name) {
   return results.ok() ? (*results)[0].ScalarValue<int32_t>() : -12345;
 }
 
-// Runs `target` until a deadline finds it where it waits, and says so. On a busy machine a short
-// one may come before it waits; a longer one follows.
-void ExpectNamedAtDeadline(Session& session, const std::string& target) {
-  absl::Status status;
-  for (absl::Duration timeout = absl::Milliseconds(20); timeout < absl::Seconds(20); timeout *= 4) {
-    RunOptions options;
-    options.timeout = timeout;
-    status = session.Run(options, {}, {}, {target}, nullptr).status();
-    ASSERT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
-    if (absl::StrContains(status.message(), target)) return;
-  }
-  FAIL() << status;
-}
-
-// Runs `target` and cancels it once it is, or is about to be, where it waits.
-void ExpectCancellable(Session& session, const std::string& target) {
-  SCOPED_TRACE(target);
-  for (int i = 0; i < 30; ++i) {
-    Reached().Clear();
-    CancellationManager cancellation;
-    RunOptions options;
-    options.cancellation = &cancellation;
-    options.timeout = absl::Minutes(1);
-    std::thread canceller([&] {
-      Reached().Await();
-      cancellation.Cancel(absl::AbortedError("enough"));
-    });
-    const auto results = session.Run(options, {}, {}, {target}, nullptr);
-    // A run that failed before it came to the point would leave the canceller waiting.
-    Reached().Raise();
-    canceller.join();
-    ASSERT_EQ(results.status(), absl::AbortedError("enough"));
-  }
-  ExpectNamedAtDeadline(session, target);
-}
-
-// With all threads, and with one.
-class Cancellation : public ::testing::TestWithParam<bool> {
- protected:
-  Cancellation() {
-    if (GetParam()) narrow_ = std::make_unique<Narrow>();
-  }
-  std::unique_ptr<Narrow> narrow_;
-};
 INSTANTIATE_TEST_SUITE_P(Threads, Cancellation, ::testing::Values(false, true),
                          [](const auto& info) { return info.param ? "One" : "All"; });
 
+void ExpectCancellableAndNamed(Session& session, const std::string& target) {
+  ExpectCancellable(session, target);
+  ExpectNamedAtDeadline(session, target);
+}
+
 TEST_P(Cancellation, ADequeueFromAnEmptyQueueEnds) {
   auto session = Open();
-  ExpectCancellable(*session, "dequeue");
+  ExpectCancellableAndNamed(*session, "dequeue");
   // Nobody is left who would take the element.
   ASSERT_TRUE(session->Run({}, {}, {"enqueue"}).ok());
   EXPECT_EQ(FetchInt(*session, "size"), 1);
@@ -243,7 +148,7 @@ TEST_P(Cancellation, ADequeueFromAnEmptyQueueEnds) {
 TEST_P(Cancellation, AnEnqueueIntoAFullQueueEnds) {
   auto session = Open();
   ASSERT_TRUE(session->Run({}, {}, {"enqueue"}).ok());
-  ExpectCancellable(*session, "enqueue");
+  ExpectCancellableAndNamed(*session, "enqueue");
   // Nothing is left that would be put in.
   EXPECT_EQ(FetchInt(*session, "dequeue"), 7);
   EXPECT_EQ(FetchInt(*session, "size"), 0);
@@ -251,21 +156,21 @@ TEST_P(Cancellation, AnEnqueueIntoAFullQueueEnds) {
 
 TEST_P(Cancellation, AnEndlessLoopEnds) {
   auto session = Open();
-  ExpectCancellable(*session, "endless");
+  ExpectCancellableAndNamed(*session, "endless");
 }
 
 TEST_P(Cancellation, ACallOfAFunctionThatWaitsEnds) {
   auto session = Open();
-  ExpectCancellable(*session, "call");
-  ExpectCancellable(*session, "if");
-  ExpectCancellable(*session, "case");
+  ExpectCancellableAndNamed(*session, "call");
+  ExpectCancellableAndNamed(*session, "if");
+  ExpectCancellableAndNamed(*session, "case");
   ASSERT_TRUE(session->Run({}, {}, {"enqueue"}).ok());
   EXPECT_EQ(FetchInt(*session, "call"), 7);
 }
 
 TEST_P(Cancellation, AnAllReduceWhoseOthersDoNotComeEnds) {
   auto session = Open();
-  ExpectCancellable(*session, "all_reduce");
+  ExpectCancellableAndNamed(*session, "all_reduce");
 }
 
 TEST_P(Cancellation, ALoopThatWaitsInItsBodyEnds) {
