@@ -66,12 +66,42 @@ def _check_layers(name, deps, testing):
                   "core, proto.") %
                  (native.package_name(), name, dep, own, other or "tandem.h"))
 
-def tandem_cc_library(name, deps = [], visibility = None, testonly = False, **kwargs):
+# The sources of a target read a precompiled header (prelude.bzl); `name` is that of its rule.
+def _prelude(name):
+    label = "//tools/build_defs:compiled_" + name
+    header = "tools/build_defs/compiled_%s.h" % name
+    return struct(
+        deps = select({"//tools/build_defs:no_prelude": [], "//conditions:default": [label]}),
+        copts = select({
+            "//tools/build_defs:no_prelude": [],
+            "//conditions:default": ["-include", header, "-Winvalid-pch"],
+        }),
+    )
+
+_PRELUDE = _prelude("prelude")
+_TEST_PRELUDE = _prelude("test_prelude")
+_NO_PRELUDE = struct(deps = [], copts = [])
+
+def _library_prelude(copts, testonly):
+    # The flag defines a macro, and g++ refuses what was parsed without it.
+    if "-fno-math-errno" in copts:
+        return _NO_PRELUDE
+    return _TEST_PRELUDE if testonly else _PRELUDE
+
+def tandem_cc_library(
+        name,
+        deps = [],
+        copts = [],
+        visibility = None,
+        testonly = False,
+        **kwargs):
     """A cc_library that keeps to the layers."""
     _check_layers(name, deps, testonly)
+    prelude = _library_prelude(copts, testonly)
     native.cc_library(
         name = name,
-        deps = deps,
+        deps = deps + prelude.deps,
+        copts = copts + prelude.copts,
         testonly = testonly,
         visibility = _visibility(visibility),
         **kwargs
@@ -89,6 +119,7 @@ def tandem_cc_test(
         name,
         srcs = None,
         deps = [],
+        copts = [],
         size = "small",
         part = None,
         tags = [],
@@ -110,7 +141,8 @@ def tandem_cc_test(
         deps = deps + [
             "//third_party:gtest_main",
             "//tools/build_defs:sanitizer_options",
-        ],
+        ] + _TEST_PRELUDE.deps,
+        copts = copts + _TEST_PRELUDE.copts,
         visibility = _visibility(visibility),
         **kwargs
     )
@@ -126,13 +158,21 @@ _OPENMP_SYMBOLS = [
     "omp_in_parallel",
 ]
 
-def tandem_cc_binary(name, srcs = None, deps = [], linkopts = [], visibility = None, **kwargs):
+def tandem_cc_binary(
+        name,
+        srcs = None,
+        deps = [],
+        copts = [],
+        linkopts = [],
+        visibility = None,
+        **kwargs):
     """A program that runs on a machine without gRPC, Protocol Buffers and Abseil installed."""
     _check_layers(name, deps, False)
     native.cc_binary(
         name = name,
         srcs = srcs or [name + ".cc"],
-        deps = deps + ["//tools/build_defs:sanitizer_options"],
+        deps = deps + ["//tools/build_defs:sanitizer_options"] + _PRELUDE.deps,
+        copts = copts + _PRELUDE.copts,
         linkstatic = True,
         additional_linker_inputs = ["@system_archives//:archives"],
         linkopts = ["-Lexternal/system_archives/lib"] +
@@ -186,7 +226,9 @@ def tandem_proto_library(name, srcs, deps = [], grpc = False, visibility = None,
         name = name,
         srcs = sources,
         hdrs = headers,
-        deps = deps + ["//third_party:protobuf"] + (["//third_party:grpc"] if grpc else []),
+        deps = deps + ["//third_party:protobuf"] + (["//third_party:grpc"] if grpc else []) +
+               _PRELUDE.deps,
+        copts = _PRELUDE.copts,
         visibility = visibility,
         **kwargs
     )

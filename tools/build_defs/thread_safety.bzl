@@ -5,7 +5,8 @@ An aspect, so that Bazel repeats the check of a source only when it or a header 
     bazel build --config=thread_safety //...
 """
 
-_FLAGS = [
+# lock_check_prelude (BUILD) is made with the same flags.
+LOCK_CHECK_FLAGS = [
     "-std=c++20",
     "-march=x86-64-v3",
     "-isystem/usr/include/eigen3",
@@ -20,7 +21,7 @@ def _thread_safety_impl(target, ctx):
     if ctx.label.workspace_name:
         return [OutputGroupInfo(thread_safety = depset())]
 
-    flags = list(_FLAGS)
+    flags = list(LOCK_CHECK_FLAGS)
     for folder in context.quote_includes.to_list():
         flags += ["-iquote", folder]
     for folder in context.system_includes.to_list() + context.includes.to_list():
@@ -44,9 +45,12 @@ def _thread_safety_impl(target, ctx):
         )
         ctx.actions.run(
             executable = ctx.executable._check_locks,
-            inputs = depset([source] + private_headers, transitive = [context.headers]),
+            inputs = depset(
+                [source, ctx.file._prelude] + private_headers,
+                transitive = [context.headers],
+            ),
             outputs = [stamp],
-            arguments = [source.path, stamp.path] + flags,
+            arguments = [source.path, stamp.path, ctx.file._prelude.path] + flags,
             use_default_shell_env = True,
             mnemonic = "ThreadSafety",
             progress_message = "Checking the locks of " + source.short_path,
@@ -62,6 +66,10 @@ thread_safety = aspect(
             allow_single_file = True,
             executable = True,
             cfg = "host",
+        ),
+        "_prelude": attr.label(
+            default = "//tools/build_defs:lock_check_prelude",
+            allow_single_file = True,
         ),
     },
     doc = "Adds the output group thread_safety: one stamp for each checked source.",
