@@ -89,6 +89,11 @@ absl::StatusOr<NamedTensors> Trainer::FitRun::Capture() {
 absl::Status Trainer::FitRun::SaveIfDue() {
   checkpoints_->Changed();
   if (!checkpoints_->IsDue(trainer_.step_)) return absl::OkStatus();
+  // The one after the epoch follows at once.
+  if (options_.checkpoint_epochs && !options_.validation.has_value() &&
+      progress_.step == progress_.steps) {
+    return absl::OkStatus();
+  }
   TANDEM_RETURN_IF_ERROR(LandAll(absl::OkStatus()));
   return checkpoints_->Save(trainer_.step_, [this] { return Capture(); });
 }
