@@ -47,8 +47,20 @@ refuses "at least 1" --epochs=0
 refuses "at least 1" --replicas=0
 refuses "$data/none" --data="$data/none"
 
+run="$data/run"
+trains --model=mlp --checkpoint_dir="$run" --checkpoint_every_steps=2 --log_dir="$data/log"
+[[ -f "$run/checkpoint" && -f "$run/ckpt-4.index" ]] || fail "there is no checkpoint: $(ls "$run")"
+compgen -G "$data/log/train/*tfevents*" >/dev/null || fail "there is no log: $(ls -R "$data/log")"
+refuses "add --resume" --model=mlp --checkpoint_dir="$run"
+refuses "'dense/kernel'" --model=lenet --checkpoint_dir="$run" --resume --epochs=1
+trains --model=mlp --checkpoint_dir="$run" --resume
+trains --model=mlp --checkpoint_dir="$data/new" --resume
+refuses "--checkpoint_dir=DIR" --resume
+refuses "above 0" --checkpoint_dir="$data/newer" --checkpoint_every=0s
+
 help=$("$demo" --help 2>&1)
-for flag in model strategy replicas epochs batch_size learning_rate seed deterministic data; do
+for flag in model strategy replicas epochs batch_size learning_rate seed deterministic data \
+  checkpoint_dir resume checkpoint_every checkpoint_every_steps log_dir; do
   grep -q -- "--$flag " <<<"$help" || fail "--help does not name --$flag"
 done
 echo "every model and every strategy trains"

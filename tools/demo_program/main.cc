@@ -16,7 +16,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "core/base/status.h"
+#include "core/io/file.h"
+#include "runtime/checkpoint/folder.h"
 #include "runtime/input/dataset.h"
 #include "strategies/strategy.h"
 #include "strategies/trainer/trainer.h"
@@ -31,6 +34,14 @@ ABSL_FLAG(double, learning_rate, 0.001,
           "step width of the optimizer; Adam's falls to 0 along a cosine");
 ABSL_FLAG(int64_t, seed, 1, "of the initial weights and of the order of the images");
 ABSL_FLAG(bool, deterministic, false, "the same weights bit for bit on any number of replicas");
+ABSL_FLAG(std::string, checkpoint_dir, "",
+          "folder for checkpoints: the training survives whatever ends this process");
+ABSL_FLAG(bool, resume, false,
+          "go on from the newest checkpoint in --checkpoint_dir, or begin when there is none yet");
+ABSL_FLAG(absl::Duration, checkpoint_every, absl::Minutes(1),
+          "time between checkpoints; there is one after each epoch and at the end, too");
+ABSL_FLAG(int64_t, checkpoint_every_steps, 0, "steps between checkpoints; 0: time alone counts");
+ABSL_FLAG(std::string, log_dir, "", "folder for a log that TensorBoard shows");
 ABSL_FLAG(std::string, data, "tools/datasets/mnist", "folder with the four MNIST files");
 
 namespace tandem::demo {
@@ -51,6 +62,32 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy() {
   }
   return errors::InvalidArgument("--strategy=", name,
                                  ": it can be mirrored, central_storage or one_device");
+}
+
+absl::Status AddCheckpoints(FitOptions& fit) {
+  fit.checkpoint_dir = absl::GetFlag(FLAGS_checkpoint_dir);
+  fit.resume = absl::GetFlag(FLAGS_resume);
+  if (fit.checkpoint_dir.empty()) {
+    if (!fit.resume) return absl::OkStatus();
+    return errors::InvalidArgument(
+        "--resume goes on from a checkpoint; say where they are (--checkpoint_dir=DIR)");
+  }
+  if (absl::GetFlag(FLAGS_checkpoint_every) <= absl::ZeroDuration() ||
+      absl::GetFlag(FLAGS_checkpoint_every_steps) < 0) {
+    return errors::InvalidArgument("--checkpoint_every must be a time above 0, as 30s or 10m, and ",
+                                   "--checkpoint_every_steps not below 0");
+  }
+  fit.checkpoints.save_every = absl::GetFlag(FLAGS_checkpoint_every);
+  fit.checkpoints.save_every_steps = absl::GetFlag(FLAGS_checkpoint_every_steps);
+  fit.checkpoints.retention.max_to_keep = 3;
+  if (fit.resume) return absl::OkStatus();
+  const auto there = CheckpointsNewestFirst(PosixFileSystem(), fit.checkpoint_dir);
+  if (there.ok() && !there->empty()) {
+    return errors::FailedPrecondition(
+        "--checkpoint_dir=", fit.checkpoint_dir, " has the checkpoints of a training already (",
+        FileNameOf(there->front()), "); add --resume to go on with it, or give another folder");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Run() {
@@ -80,7 +117,13 @@ absl::Status Run() {
   FitOptions fit;
   fit.epochs = absl::GetFlag(FLAGS_epochs);
   fit.callbacks = {callback::Progress()};
-  TANDEM_RETURN_IF_ERROR(trainer.Fit(train, fit).status());
+  fit.log_dir = absl::GetFlag(FLAGS_log_dir);
+  TANDEM_RETURN_IF_ERROR(AddCheckpoints(fit));
+  const absl::Status trained = trainer.Fit(train, fit).status();
+  if (absl::IsCancelled(trained) && !fit.checkpoint_dir.empty()) {
+    std::fprintf(stderr, "\ndemo: the same command with --resume goes on there\n");
+  }
+  TANDEM_RETURN_IF_ERROR(trained);
 
   TANDEM_ASSIGN_OR_RETURN(const EpochResult result, trainer.Evaluate(test));
   rusage usage{};
