@@ -118,6 +118,16 @@ class Placer {
     return absl::OkStatus();
   }
 
+  // Takes a reference or a handle, and is placed with its source.
+  static bool Follows(const Node& node) {
+    for (int i = 0; i < node.num_inputs(); ++i) {
+      const DataType wanted = node.input_dtype(i);
+      if (IsReference(wanted)) return true;
+      if (wanted == kResource && !RunsAnywhere(node) && !IsCall(node)) return true;
+    }
+    return false;
+  }
+
   static bool IsCall(const Node& node) {
     return absl::c_any_of(node.op().attrs, [](const AttrDef& attr) {
       return attr.kind == AttrKind::kFunction || attr.kind == AttrKind::kFunctionList;
@@ -127,19 +137,24 @@ class Placer {
   absl::Status PlaceGroup(const std::vector<Node*>& group) {
     DeviceName wish;
     const Node* wisher = nullptr;
-    for (const Node* node : group) {
-      const std::string& requested = node->requested_device();
-      if (requested.empty()) continue;
-      absl::StatusOr<DeviceName> name = DeviceName::Parse(requested);
-      if (!name.ok()) return WithNode(name.status(), *node);
-      const absl::Status merged = MergeDevice(
-          *name, options_.soft ? DeviceMerge::kSoftPlacement : DeviceMerge::kStrict, &wish);
-      if (!merged.ok()) {
-        return errors::InvalidArgument("node '", node->name(), "' shall run on '", requested,
-                                       "', but it has to stay with '", wisher->name(),
-                                       "', which shall run on '", wisher->requested_device(), "'");
+    // First those that others follow: who is given a reference or a handle runs where it comes
+    // from, whatever it wished itself.
+    for (const bool follows : {false, true}) {
+      for (const Node* node : group) {
+        const std::string& requested = node->requested_device();
+        if (requested.empty() || Follows(*node) != follows) continue;
+        absl::StatusOr<DeviceName> name = DeviceName::Parse(requested);
+        if (!name.ok()) return WithNode(name.status(), *node);
+        const absl::Status merged = MergeDevice(
+            *name, options_.soft ? DeviceMerge::kSoftPlacement : DeviceMerge::kStrict, &wish);
+        if (!merged.ok()) {
+          if (follows) continue;
+          return errors::InvalidArgument(
+              "node '", node->name(), "' shall run on '", requested, "', but it has to stay with '",
+              wisher->name(), "', which shall run on '", wisher->requested_device(), "'");
+        }
+        if (wisher == nullptr) wisher = node;
       }
-      if (wisher == nullptr) wisher = node;
     }
     const Candidate* chosen = Choose(group, wish);
     if (chosen == nullptr && options_.soft) {

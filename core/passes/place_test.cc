@@ -112,23 +112,39 @@ TEST(Place, WhoeverHoldsAHandleFollowsTheVariable) {
   EXPECT_EQ(PlaceOf(s, "read"), kCpu1);
 }
 
-TEST(Place, WishesThatContradictEachOtherAreAnError) {
-  const auto make = [] {
-    Scope s = Scope::NewRoot();
-    const Output v =
-        s.WithDevice("/device:CPU:1")
-            .WithOpName("v")
-            .Call("VarHandleOp", {}, {{"dtype", kFloat32}, {"shape", PartialShape({})}});
-    s.WithDevice("/device:CPU:0")
-        .WithOpName("read")
-        .Call("ReadVariableOp", {v}, {{"dtype", kFloat32}});
-    EXPECT_TRUE(s.ok()) << s.status();
-    return s;
+// As in TensorFlow: a device scope around a reader says where the rest of a model runs.
+TEST(Place, WhoeverHoldsAHandleFollowsTheVariableAlsoAgainstItsOwnWish) {
+  Scope s = Scope::NewRoot();
+  const auto read_of = [&s](const Scope& where, const char* name, const Output& v) {
+    where.WithOpName(name).Call("ReadVariableOp", {v}, {{"dtype", kFloat32}});
   };
-  const Scope s = make();
+  const Output v = s.WithDevice("/device:CPU:1")
+                       .WithOpName("v")
+                       .Call("VarHandleOp", {}, {{"dtype", kFloat32}, {"shape", PartialShape({})}});
+  read_of(s.WithDevice("/device:CPU:0"), "read", v);
+  // A variable that goes anywhere goes where its readers wish.
+  const Output free = s.WithOpName("free").Call("VarHandleOp", {},
+                                                {{"dtype", kFloat32}, {"shape", PartialShape({})}});
+  read_of(s.WithDevice("/device:CPU:1"), "read_free", free);
+  ASSERT_TRUE(s.ok()) << s.status();
+  ASSERT_TRUE(Place(Options(), *s.graph()).ok());
+  EXPECT_EQ(PlaceOf(s, "read"), kCpu1);
+  EXPECT_EQ(PlaceOf(s, "free"), kCpu1);
+}
+
+TEST(Place, WishesThatContradictEachOtherAreAnError) {
+  Scope s = Scope::NewRoot();
+  const auto variable = [&s](const char* device, const char* name, AttrMap attrs) {
+    attrs["dtype"] = kFloat32;
+    attrs["shape"] = PartialShape({});
+    return s.WithDevice(device).WithOpName(name).Call("VarHandleOp", {}, attrs);
+  };
+  variable("/device:CPU:1", "v", {});
+  variable("/device:CPU:0", "w", {{"_class", std::vector<std::string>{"loc:@v"}}});
+  ASSERT_TRUE(s.ok()) << s.status();
   const absl::Status status = Place(Options(), *s.graph());
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-  EXPECT_TRUE(absl::StrContains(status.message(), "read")) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "'w'")) << status;
 }
 
 }  // namespace
