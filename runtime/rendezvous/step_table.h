@@ -25,6 +25,9 @@ class StepTable {
   // again that nobody would end.
   static constexpr size_t kRemembered = 4096;
 
+  // A step that nobody ends, since its master was lost before it ran anything here, must not stay
+  // for ever: of more than `most_steps` the oldest is ended.
+  explicit StepTable(size_t most_steps = size_t{1} << 16) : most_steps_(most_steps) {}
   ~StepTable();
 
   // Aborted: the step has ended.
@@ -36,8 +39,16 @@ class StepTable {
   size_t size() const;
 
  private:
+  struct Step {
+    std::shared_ptr<LocalRendezvous> rendezvous;
+    uint64_t number = 0;  // In the order in which steps began.
+  };
+
+  const size_t most_steps_;
   mutable Mutex mu_;
-  std::map<int64_t, std::shared_ptr<LocalRendezvous>> steps_ ABSL_GUARDED_BY(mu_);
+  std::map<int64_t, Step> steps_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, int64_t> by_age_ ABSL_GUARDED_BY(mu_);  // The same, oldest first.
+  uint64_t next_number_ ABSL_GUARDED_BY(mu_) = 0;
   std::set<int64_t> ended_ ABSL_GUARDED_BY(mu_);
   std::deque<int64_t> ended_order_ ABSL_GUARDED_BY(mu_);  // Oldest first.
 };

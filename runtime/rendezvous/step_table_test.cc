@@ -42,5 +42,21 @@ TEST(StepTable, RemembersOnlySoManyEnds) {
   EXPECT_FALSE(table.FindOrBegin(1).ok());
 }
 
+TEST(StepTable, OfTooManyStepsTheOldestIsEnded) {
+  StepTable table(/*most_steps=*/2);
+  const auto oldest = table.FindOrBegin(5);
+  ASSERT_TRUE(oldest.ok());
+  absl::Status answer;
+  (*oldest)->Receive("a", nullptr,
+                     [&](absl::StatusOr<Rendezvous::Entry> entry) { answer = entry.status(); });
+  ASSERT_TRUE(table.FindOrBegin(3).ok());
+  ASSERT_TRUE(table.FindOrBegin(5).ok());
+  EXPECT_TRUE(answer.ok());
+  ASSERT_TRUE(table.FindOrBegin(4).ok());
+  EXPECT_EQ(answer.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(table.FindOrBegin(5).status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(table.size(), 2u);
+}
+
 }  // namespace
 }  // namespace tandem

@@ -23,8 +23,12 @@ absl::StatusOr<Kernel*> SharedKernelCache::Get(const Node& node, const SessionDe
   // With the op: a pass may put a node of another op in the place of one, under its name. With the
   // functions: when gradients are added, a loop comes to call others, and gives out more.
   std::string key = absl::StrCat(node.type(), " ", node.name(), "@", node.device());
+  // Ends of an edge between tasks have no state, and their names are the partition's, which another
+  // signature's partition may use for another edge.
+  const bool is_end =
+      node.Is("_Send") || node.Is("_Recv") || node.Is("_HostSend") || node.Is("_HostRecv");
   for (const auto& [name, value] : node.attrs()) {
-    if (value.kind() == AttrKind::kFunction || value.kind() == AttrKind::kFunctionList) {
+    if (is_end || value.kind() == AttrKind::kFunction || value.kind() == AttrKind::kFunctionList) {
       absl::StrAppend(&key, " ", name, "=", value.Key());
     }
   }

@@ -113,6 +113,8 @@ class LocalSession final : public Session {
   LocalSession(Graph graph, SessionOptions options)
       : options_(std::move(options)),
         collectives_(options_.collective_timeout),
+        shared_kernels_(options_.shared_kernels != nullptr ? options_.shared_kernels
+                                                           : NewSharedKernelCache()),
         functions_(graph.shared_functions(), BaseCompileOptions()),
         graph_(std::move(graph)) {
     for (const auto& [name, size] : options_.collective_groups) {
@@ -172,7 +174,7 @@ class LocalSession final : public Session {
 
   std::vector<std::pair<std::string, Tensor>> RandomPositions() override {
     std::vector<std::pair<std::string, Tensor>> positions;
-    for (const auto& [node, generator] : shared_kernels_.Generators()) {
+    for (const auto& [node, generator] : shared_kernels_->Generators()) {
       if (!positions.empty() && positions.back().first == node) continue;
       positions.emplace_back(node, generator->Save());
     }
@@ -181,7 +183,7 @@ class LocalSession final : public Session {
 
   absl::Status SetRandomPosition(const std::string& node, const Tensor& position) override {
     bool is_known = false;
-    for (const auto& [name, generator] : shared_kernels_.Generators()) {
+    for (const auto& [name, generator] : shared_kernels_->Generators()) {
       if (name != node) continue;
       TANDEM_RETURN_IF_ERROR(generator->Restore(position));
       is_known = true;
@@ -345,7 +347,7 @@ class LocalSession final : public Session {
     TANDEM_RETURN_IF_ERROR(
         PruneToSignature(signature, options_.session_devices->devices().host().name(), *graph));
     CompileOptions compile = BaseCompileOptions();
-    compile.shared_kernels = &shared_kernels_;
+    compile.shared_kernels = shared_kernels_.get();
     TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, CompileGraph(*std::move(graph), compile));
     plan->arg_slots.resize(signature.feeds.size(), -1);
     return std::make_unique<CompiledSignature>(signature, std::move(plan), std::move(feed_shapes));
@@ -354,7 +356,7 @@ class LocalSession final : public Session {
   const SessionOptions options_;
   CancellationManager all_runs_;
   InProcessCollectives collectives_;
-  SharedKernelCache shared_kernels_;
+  const std::shared_ptr<SharedKernelCache> shared_kernels_;
   FunctionRuntime functions_;
 
   Mutex graph_mu_;
@@ -365,6 +367,10 @@ class LocalSession final : public Session {
 };
 
 }  // namespace
+
+std::shared_ptr<SharedKernelCache> NewSharedKernelCache() {
+  return std::make_shared<SharedKernelCache>();
+}
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph,
                                                          SessionOptions options) {

@@ -37,12 +37,19 @@
 
 namespace tandem {
 
+// The kernels of stateful nodes, which hold the nodes' state (the position of a random op).
+class SharedKernelCache;
+std::shared_ptr<SharedKernelCache> NewSharedKernelCache();
+
 struct SessionOptions {
   // Null: as the environment says (DeviceSet::FromEnvironment). May be shared with other sessions.
   std::shared_ptr<DeviceSet> devices;
   // Given by another session (session_devices()), its variables and queues are this one's too.
   // Null: the session has its own. `devices` is then not looked at.
   std::shared_ptr<SessionDevices> session_devices;
+  // Given to several sessions on the same `session_devices`, a stateful node of one name is the same
+  // node in all of them. Null: the session's nodes are its own.
+  std::shared_ptr<SharedKernelCache> shared_kernels;
   // Groups of replicas in this process that reduce values with each other: name and members.
   std::vector<std::pair<std::string, int>> collective_groups;
   // A step whose replicas wait longer for one of them ends with DeadlineExceeded, naming it.
@@ -105,6 +112,11 @@ class Session {
   // SwitchPassesFromEnvironment.
   static absl::StatusOr<std::unique_ptr<Session>> Create(const Graph& graph,
                                                          SessionOptions options = {});
+
+  // A session on the server of a target, "grpc://host:port"; see runtime/rpc/remote_session.h, whose
+  // library defines this.
+  static absl::StatusOr<std::unique_ptr<Session>> Create(const std::string& target,
+                                                         const Graph& graph);
 
   // Runs `targets` and what `fetches` need. Feeds replace the values of outputs.
   //
