@@ -249,6 +249,10 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view address) {
   return result;
 }
 
+std::string TaskId::ToString() const {
+  return absl::StrCat("/job:", job, "/replica:0/task:", index);
+}
+
 int ClusterConfig::num_tasks() const {
   size_t count = 0;
   for (const auto& [job, tasks] : jobs) count += tasks.size();

@@ -37,6 +37,9 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view address);
 struct TaskId {
   std::string job;
   int index = 0;
+
+  // "/job:worker/replica:0/task:1".
+  std::string ToString() const;
 };
 
 struct ClusterConfig {

@@ -4,9 +4,15 @@
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status.h"
 
 namespace tandem {
 namespace {
@@ -108,6 +114,98 @@ std::string ListenHost(const std::string& host) {
   }
   freeaddrinfo(results);
   return own.empty() ? kAllInterfaces : own;
+}
+
+absl::StatusOr<std::string> ResolveBindAddress(const std::string& text) {
+  if (text == "localhost") return std::string("127.0.0.1");
+  const bool has_brackets = text.size() > 2 && text.front() == '[' && text.back() == ']';
+  const std::string host = has_brackets ? text.substr(1, text.size() - 2) : text;
+  if (ParseAddress(host).has_value()) return host;
+  // Lookups take seconds where there is no answer: what cannot be a name is not looked up.
+  const bool can_be_name =
+      host.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._") ==
+          std::string::npos &&
+      host.find_first_not_of("0123456789.") != std::string::npos;
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* results = nullptr;
+  const int error = can_be_name ? getaddrinfo(host.c_str(), nullptr, &hints, &results) : EAI_NONAME;
+  std::string address;
+  if (error == 0) {
+    for (const addrinfo* entry = results; entry != nullptr && address.empty();
+         entry = entry->ai_next) {
+      if (const std::optional<Address> found = FromSocketAddress(entry->ai_addr)) {
+        address = ToText(*found);
+      }
+    }
+    freeaddrinfo(results);
+  }
+  if (address.empty()) {
+    return errors::InvalidArgument(
+        "bind: '", text,
+        "' is neither an address (127.0.0.1, ::1, 0.0.0.0, ::) nor the name of a host: ",
+        error != 0 ? gai_strerror(error) : "it has no address");
+  }
+  return address;
+}
+
+absl::Status CheckCanListen(const std::string& host, int port) {
+  const std::optional<Address> address = ParseAddress(host);
+  if (!address.has_value()) {
+    return errors::InvalidArgument("cannot listen on '", host, "': it is no address in figures");
+  }
+  sockaddr_storage storage = {};
+  socklen_t length = 0;
+  if (address->family == AF_INET) {
+    auto* const v4 = reinterpret_cast<sockaddr_in*>(&storage);
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons(static_cast<uint16_t>(port));
+    v4->sin_addr = address->v4;
+    length = sizeof(*v4);
+  } else {
+    auto* const v6 = reinterpret_cast<sockaddr_in6*>(&storage);
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(static_cast<uint16_t>(port));
+    v6->sin6_addr = address->v6;
+    length = sizeof(*v6);
+  }
+  const int number = socket(address->family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  // All interfaces, on a machine without IPv6: gRPC takes the other version then.
+  if (number < 0 && errno == EAFNOSUPPORT && host == "::") return CheckCanListen("0.0.0.0", port);
+  int error = number < 0 ? errno : 0;
+  if (error == 0) {
+    // As gRPC has it: connections of an earlier server that are still closing do not matter.
+    const int on = 1;
+    const int off = 0;
+    setsockopt(number, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (address->family == AF_INET6) {
+      setsockopt(number, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    }
+    if (bind(number, reinterpret_cast<const sockaddr*>(&storage), length) != 0 ||
+        listen(number, 1) != 0) {
+      error = errno;
+    }
+  }
+  if (number >= 0) close(number);
+  if (error == 0) return absl::OkStatus();
+  const std::string what = absl::StrCat(
+      "cannot listen on ", address->family == AF_INET ? host : absl::StrCat("[", host, "]"), ":",
+      port, ": ");
+  switch (error) {
+    case EADDRINUSE:
+      return errors::Unavailable(what, "the port is taken (", std::strerror(error),
+                                 "); by another server, or an earlier one that has not ended?");
+    case EADDRNOTAVAIL:
+      return errors::InvalidArgument(what, "no interface of this machine has this address (",
+                                     std::strerror(error), ")");
+    case EACCES:
+    case EPERM:
+      return errors::PermissionDenied(
+          what, std::strerror(error),
+          port > 0 && port < 1024 ? "; ports below 1024 are for privileged users" : "");
+    default:
+      return errors::Unavailable(what, std::strerror(error));
+  }
 }
 
 }  // namespace tandem

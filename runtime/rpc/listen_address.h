@@ -4,6 +4,9 @@
 
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
 namespace tandem {
 
 // True for "localhost" and for addresses of the loopback interface, in figures: 127.0.0.0/8, ::1.
@@ -16,6 +19,15 @@ bool IsLoopback(const std::string& host);
 // "::". A name of a loopback address stands for all interfaces, too: many systems know themselves
 // by one, and others by another.
 std::string ListenHost(const std::string& host);
+
+// What a user wrote as the address to listen on, in figures: an address, also in brackets,
+// "localhost", or a name, which is looked up. InvalidArgument: it is none of these.
+absl::StatusOr<std::string> ResolveBindAddress(const std::string& text);
+
+// Whether a server can listen on the address (in figures) and port (0: any), by trying.
+// Unavailable: the port is taken. InvalidArgument: no interface of this machine has the address.
+// PermissionDenied: this user may not. Messages name both.
+absl::Status CheckCanListen(const std::string& host, int port);
 
 }  // namespace tandem
 

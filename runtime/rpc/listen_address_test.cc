@@ -1,5 +1,11 @@
 #include "runtime/rpc/listen_address.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "absl/strings/match.h"
 #include "gtest/gtest.h"
 
 namespace tandem {
@@ -25,6 +31,38 @@ TEST(ListenAddress, AnAddressOfSomebodyElseStandsForAllInterfaces) {
   // Addresses that are set aside for documentation: nobody has them.
   EXPECT_EQ(ListenHost("192.0.2.1"), "::");
   EXPECT_EQ(ListenHost("2001:db8::1"), "::");
+}
+
+TEST(ListenAddress, WhatAUserWroteIsAnAddressOrAName) {
+  EXPECT_EQ(*ResolveBindAddress("localhost"), "127.0.0.1");
+  EXPECT_EQ(*ResolveBindAddress("0.0.0.0"), "0.0.0.0");
+  EXPECT_EQ(*ResolveBindAddress("[::1]"), "::1");
+  for (const char* nonsense : {"no address at all", "127.0.0.256", "[::1", "127.0.0.1:80"}) {
+    const auto resolved = ResolveBindAddress(nonsense);
+    EXPECT_EQ(resolved.status().code(), absl::StatusCode::kInvalidArgument) << nonsense;
+    EXPECT_TRUE(absl::StrContains(resolved.status().message(), nonsense)) << resolved.status();
+  }
+}
+
+TEST(ListenAddress, TheReasonIsTheSystems) {
+  const int number = socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_GE(number, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  ASSERT_EQ(bind(number, reinterpret_cast<const sockaddr*>(&address), length), 0);
+  ASSERT_EQ(listen(number, 1), 0);
+  ASSERT_EQ(getsockname(number, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const absl::Status taken = CheckCanListen("127.0.0.1", ntohs(address.sin_port));
+  close(number);
+  EXPECT_EQ(taken.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::StrContains(taken.message(), "in use")) << taken;
+  // An address that is set aside for documentation.
+  const absl::Status foreign = CheckCanListen("192.0.2.1", 0);
+  EXPECT_EQ(foreign.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::StrContains(foreign.message(), "no interface")) << foreign;
+  EXPECT_TRUE(CheckCanListen("127.0.0.1", 0).ok());
 }
 
 }  // namespace

@@ -1,24 +1,30 @@
 #include "runtime/rpc/master.h"
 
+#include <atomic>
+#include <optional>
 #include <random>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/graph/import.h"
 #include "core/tensor/tensor_proto.h"
 #include "proto/config.pb.h"
 #include "runtime/device/out_of_memory.h"
-#include "runtime/session/session.h"
-#include "runtime/session/step_stats.h"
+#include "runtime/rpc/cluster_session.h"
+#include "runtime/rpc/status_on_wire.h"
 
 namespace tandem {
 namespace {
 
 // Requests that are remembered to tell a repetition, as many as a stock server does.
 constexpr size_t kRememberedRequests = 10'000;
+
+constexpr absl::Duration kListTimeout = absl::Seconds(5);
+constexpr absl::Duration kCleanupTimeout = absl::Seconds(30);
 
 std::string NewHandle() {
   std::random_device random;
@@ -37,183 +43,52 @@ absl::Status CheckConfig(const tensorflow::ConfigProto& config) {
   return absl::OkStatus();
 }
 
-void Describe(const Device& device, tensorflow::DeviceAttributes* attributes) {
-  attributes->set_name(device.name());
-  attributes->set_device_type(device.type());
-  attributes->set_memory_limit(device.memory_limit());
-  attributes->set_incarnation(device.incarnation());
-}
-
-}  // namespace
-
-// A client's session. Its steps keep it alive.
-class Master::ServerSession {
+// Calls `done` with the first error, or OK, when as many have ended as were announced.
+class AllDone {
  public:
-  static absl::StatusOr<std::shared_ptr<ServerSession>> Create(
-      const tensorflow::CreateSessionRequest& request,
-      const std::shared_ptr<SessionDevices>& shared_devices) {
-    TANDEM_RETURN_IF_ERROR(CheckConfig(request.config()));
-    TANDEM_ASSIGN_OR_RETURN(Graph graph, ImportGraphDef(request.graph_def()));
-    SessionOptions options;
-    options.devices = shared_devices->shared_devices();
-    if (!request.config().isolate_session_state()) options.session_devices = shared_devices;
-    options.soft_placement = request.config().allow_soft_placement();
-    auto session = std::make_shared<ServerSession>();
-    TANDEM_ASSIGN_OR_RETURN(session->session_, Session::Create(graph, std::move(options)));
-    MutexLock lock(session->mu_);
-    session->TakeVersionsLocked(request.graph_def());
-    return session;
-  }
+  AllDone(size_t count, Master::Done done) : pending_(count), done_(std::move(done)) {}
 
-  absl::Status Extend(const tensorflow::ExtendSessionRequest& request, int64_t* new_version) {
-    MutexLock lock(mu_);
-    if (request.current_graph_version() != version_) {
-      return errors::Aborted("Current version is ", version_, " but caller expected ",
-                             request.current_graph_version(), ".");
-    }
-    if (closed_) return errors::FailedPrecondition("Session is closed.");
-    const tensorflow::GraphDef& def = request.graph_def();
-    if (has_versions_ && def.has_versions() && def.versions().producer() != producer_) {
-      return errors::InvalidArgument("the session's graph was made by producer version ", producer_,
-                                     ", its extension by ", def.versions().producer());
-    }
-    TANDEM_RETURN_IF_ERROR(session_->Extend([&def](Graph& graph) {
-      ImportOptions options;
-      options.inputs_from_graph = true;
-      return ImportInto(&graph, def, options);
-    }));
-    TakeVersionsLocked(def);
-    *new_version = ++version_;
-    return absl::OkStatus();
-  }
-
-  // `done` is called once, after the step has let go of the session.
-  void Run(const RunSignature& signature, std::vector<Tensor> feeds,
-           const tensorflow::RunOptions& run_options, CancellationManager* cancellation,
-           std::shared_ptr<ServerSession> self, Session::Callable::Done done,
-           tensorflow::RunMetadata* metadata) {
-    absl::StatusOr<std::unique_ptr<Session::Callable>> callable =
-        CatchOutOfMemory([&] { return session_->MakeCallable(signature); });
-    if (!callable.ok()) {
-      done(callable.status());
-      return;
-    }
-    Start(std::move(*callable), std::move(feeds), run_options, cancellation, std::move(self),
-          std::move(done), metadata);
-  }
-
-  void Start(std::shared_ptr<Session::Callable> callable, std::vector<Tensor> feeds,
-             const tensorflow::RunOptions& run_options, CancellationManager* cancellation,
-             std::shared_ptr<ServerSession> self, Session::Callable::Done done,
-             tensorflow::RunMetadata* metadata) {
+  void One(const absl::Status& status) {
     {
       MutexLock lock(mu_);
-      if (closed_) {
-        done(errors::FailedPrecondition("Session is closed."));
-        return;
-      }
-      ++running_;
+      if (error_.ok()) error_ = status;
+      if (--pending_ > 0) return;
     }
-    RunOptions options;
-    options.cancellation = cancellation;
-    options.trace = run_options.trace_level() == tensorflow::RunOptions::FULL_TRACE;
-    auto traced = std::make_unique<RunMetadata>();
-    RunMetadata* const events = traced.get();
-    Session::Callable& started = *callable;
-    started.Start(std::move(feeds), options, events,
-                  [this, self = std::move(self), callable = std::move(callable),
-                   traced = std::move(traced), metadata, trace = options.trace,
-                   done = std::move(done)](absl::StatusOr<std::vector<Tensor>> results) mutable {
-                    if (trace && metadata != nullptr) {
-                      FillStepStats(traced->events, metadata->mutable_step_stats());
-                    }
-                    done(std::move(results));
-                    MutexLock lock(mu_);
-                    --running_;
-                    ended_.NotifyAll();
-                  });
-  }
-
-  // Cancels the steps and waits for them. The session then refuses everything.
-  void Close(const absl::Status& reason) {
-    {
-      MutexLock lock(mu_);
-      closed_ = true;
-    }
-    session_->Close(reason);
-    MutexLock lock(mu_);
-    while (running_ > 0) ended_.Wait(mu_);
-  }
-
-  absl::StatusOr<int64_t> MakeCallable(const tensorflow::CallableOptions& options) {
-    if (options.tensor_connection_size() > 0) {
-      return errors::Unimplemented("callables with tensor_connection are not supported");
-    }
-    RunSignature signature;
-    signature.feeds.assign(options.feed().begin(), options.feed().end());
-    signature.fetches.assign(options.fetch().begin(), options.fetch().end());
-    signature.targets.assign(options.target().begin(), options.target().end());
-    NamedCallable made;
-    TANDEM_ASSIGN_OR_RETURN(made.callable, session_->MakeCallable(signature));
-    made.run_options = options.run_options();
-    MutexLock lock(mu_);
-    if (closed_) return errors::FailedPrecondition("Session is closed.");
-    callables_.emplace(next_callable_, std::move(made));
-    return next_callable_++;
-  }
-
-  // False when steps run on after the deadline.
-  bool WaitUntilIdle(absl::Time deadline) {
-    MutexLock lock(mu_);
-    while (running_ > 0) {
-      if (!ended_.WaitUntil(mu_, deadline)) return running_ == 0;
-    }
-    return true;
-  }
-
-  struct NamedCallable {
-    std::shared_ptr<Session::Callable> callable;
-    tensorflow::RunOptions run_options;
-  };
-  absl::StatusOr<NamedCallable> FindCallable(int64_t handle) {
-    MutexLock lock(mu_);
-    const auto found = callables_.find(handle);
-    if (found == callables_.end()) {
-      return errors::InvalidArgument("there is no callable ", handle, " in this session");
-    }
-    return found->second;
-  }
-  void ReleaseCallable(int64_t handle) {
-    MutexLock lock(mu_);
-    callables_.erase(handle);
+    done_(first_error());
   }
 
  private:
-  void TakeVersionsLocked(const tensorflow::GraphDef& def) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (has_versions_ || !def.has_versions()) return;
-    has_versions_ = true;
-    producer_ = def.versions().producer();
+  absl::Status first_error() {
+    MutexLock lock(mu_);
+    return error_;
   }
 
-  std::unique_ptr<Session> session_;
   Mutex mu_;
-  CondVar ended_;
-  int running_ ABSL_GUARDED_BY(mu_) = 0;
-  bool closed_ ABSL_GUARDED_BY(mu_) = false;
-  int64_t version_ ABSL_GUARDED_BY(mu_) = 0;
-  bool has_versions_ ABSL_GUARDED_BY(mu_) = false;
-  int producer_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t next_callable_ ABSL_GUARDED_BY(mu_) = 0;
-  std::map<int64_t, NamedCallable> callables_ ABSL_GUARDED_BY(mu_);
+  size_t pending_ ABSL_GUARDED_BY(mu_);
+  absl::Status error_ ABSL_GUARDED_BY(mu_);
+  Master::Done done_;
 };
 
-Master::Master(std::shared_ptr<DeviceSet> devices)
-    : shared_devices_(std::make_shared<SessionDevices>(std::move(devices))) {}
+}  // namespace
+
+struct Master::Creation {
+  const tensorflow::CreateSessionRequest* request = nullptr;
+  tensorflow::CreateSessionResponse* response = nullptr;
+  std::string handle;
+  // The client's or the master's end.
+  std::optional<CancellationManager> cancellation;
+  CancellationManager* outer = nullptr;
+  CancellationManager::Token token = 0;
+  Done done;
+};
+
+Master::Master(Worker* worker, absl::Duration start_timeout)
+    : worker_(*worker), start_timeout_(start_timeout), recent_requests_(kRememberedRequests) {}
 
 Master::~Master() { CloseAll(errors::Unavailable("the server has ended")); }
 
-absl::StatusOr<std::shared_ptr<Master::ServerSession>> Master::Find(const std::string& handle,
-                                                                    absl::string_view hint) const {
+absl::StatusOr<std::shared_ptr<MasterSession>> Master::Find(const std::string& handle,
+                                                            absl::string_view hint) const {
   MutexLock lock(mu_);
   const auto found = sessions_.find(handle);
   if (found == sessions_.end()) {
@@ -222,30 +97,22 @@ absl::StatusOr<std::shared_ptr<Master::ServerSession>> Master::Find(const std::s
   return found->second;
 }
 
-absl::Status Master::NoteRequest(int64_t id) {
-  if (id == 0) return absl::OkStatus();
+absl::Status Master::CheckNotDrained() const {
   MutexLock lock(mu_);
-  if (!recent_requests_.insert(id).second) {
-    return errors::Aborted("request ", id,
-                           " came before: its answer was lost, and it is not run a second time");
-  }
-  request_order_.push_back(id);
-  if (request_order_.size() > kRememberedRequests) {
-    recent_requests_.erase(request_order_.front());
-    request_order_.pop_front();
-  }
-  return absl::OkStatus();
+  return drained_;
 }
 
-absl::Status Master::CreateSession(const tensorflow::CreateSessionRequest& request,
-                                   tensorflow::CreateSessionResponse* response) {
-  {
-    MutexLock lock(mu_);
-    TANDEM_RETURN_IF_ERROR(drained_);
-  }
-  TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<ServerSession> session,
-                          ServerSession::Create(request, shared_devices_));
-  const std::string handle = NewHandle();
+absl::StatusOr<std::unique_ptr<Session>> Master::MakeLocalSession(
+    const tensorflow::ConfigProto& config, const Graph& graph) {
+  SessionOptions options;
+  options.devices = worker_.shared_devices()->shared_devices();
+  if (!config.isolate_session_state()) options.session_devices = worker_.shared_devices();
+  options.soft_placement = config.allow_soft_placement();
+  return Session::Create(graph, std::move(options));
+}
+
+absl::Status Master::Add(const std::string& handle, std::shared_ptr<MasterSession> session,
+                         tensorflow::CreateSessionResponse* response) {
   MutexLock lock(mu_);
   TANDEM_RETURN_IF_ERROR(drained_);
   sessions_.emplace(handle, std::move(session));
@@ -253,9 +120,86 @@ absl::Status Master::CreateSession(const tensorflow::CreateSessionRequest& reque
   return absl::OkStatus();
 }
 
+void Master::CreationEnded() {
+  MutexLock lock(mu_);
+  --creations_;
+  creation_ended_.NotifyAll();
+}
+
+void Master::CreateSession(const tensorflow::CreateSessionRequest& request,
+                           tensorflow::CreateSessionResponse* response,
+                           CancellationManager* cancellation, Done done) {
+  std::optional<Graph> graph;
+  std::vector<std::shared_ptr<WorkerClient>> others;
+  const std::string handle = NewHandle();
+  const auto prepare = [&]() -> absl::Status {
+    TANDEM_RETURN_IF_ERROR(CheckNotDrained());
+    TANDEM_RETURN_IF_ERROR(CheckConfig(request.config()));
+    TANDEM_ASSIGN_OR_RETURN(graph, ImportGraphDef(request.graph_def()));
+    TANDEM_ASSIGN_OR_RETURN(others,
+                            FilterTasks(worker_.tasks(), request.config().device_filters()));
+    if (!others.empty()) return absl::OkStatus();
+    TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
+                            MakeLocalSession(request.config(), *graph));
+    tensorflow::GetStatusResponse own;
+    worker_.GetStatus(&own);
+    return Add(handle,
+               std::make_shared<MasterSession>(
+                   std::move(session),
+                   std::vector<tensorflow::DeviceAttributes>(own.device_attributes().begin(),
+                                                             own.device_attributes().end()),
+                   request.graph_def()),
+               response);
+  };
+  const absl::Status status = CatchOutOfMemory(prepare);
+  if (!status.ok() || others.empty()) {
+    done(status);
+    return;
+  }
+  auto creation = std::make_shared<Creation>();
+  creation->request = &request;
+  creation->response = response;
+  creation->handle = handle;
+  creation->done = std::move(done);
+  creation->cancellation.emplace(&creations_cancellation_);
+  {
+    MutexLock lock(mu_);
+    ++creations_;
+  }
+  creation->token = cancellation->NewToken();
+  Creation* const raw = creation.get();
+  if (cancellation->Register(
+          raw->token, [raw, cancellation] { raw->cancellation->Cancel(cancellation->status()); })) {
+    creation->outer = cancellation;
+  } else {
+    creation->cancellation->Cancel(cancellation->status());
+  }
+  ClusterSessionOptions options;
+  options.handle = handle;
+  options.config = request.config();
+  options.others = std::move(others);
+  options.start_timeout = start_timeout_;
+  CreateClusterSession(
+      *std::move(graph), std::move(options), &worker_, &*raw->cancellation,
+      [this, creation = std::move(creation)](absl::StatusOr<ClusterSession> made) mutable {
+        absl::Status status = made.status();
+        if (creation->outer != nullptr) creation->outer->Deregister(creation->token);
+        creation->cancellation.reset();
+        if (status.ok()) {
+          status = Add(
+              creation->handle,
+              std::make_shared<MasterSession>(std::move(made->session), std::move(made->devices),
+                                              creation->request->graph_def()),
+              creation->response);
+        }
+        creation->done(WithContext(status, "CreateSession"));
+        CreationEnded();
+      });
+}
+
 absl::Status Master::ExtendSession(const tensorflow::ExtendSessionRequest& request,
                                    tensorflow::ExtendSessionResponse* response) {
-  TANDEM_ASSIGN_OR_RETURN(const std::shared_ptr<ServerSession> session,
+  TANDEM_ASSIGN_OR_RETURN(const std::shared_ptr<MasterSession> session,
                           Find(request.session_handle()));
   int64_t version = 0;
   TANDEM_RETURN_IF_ERROR(session->Extend(request, &version));
@@ -263,37 +207,88 @@ absl::Status Master::ExtendSession(const tensorflow::ExtendSessionRequest& reque
   return absl::OkStatus();
 }
 
-absl::Status Master::CloseSession(const tensorflow::CloseSessionRequest& request) {
-  TANDEM_ASSIGN_OR_RETURN(const std::shared_ptr<ServerSession> session,
-                          Find(request.session_handle(), " Possibly, this master has restarted."));
+void Master::CloseSession(const tensorflow::CloseSessionRequest& request, Done done) {
+  const absl::StatusOr<std::shared_ptr<MasterSession>> found =
+      Find(request.session_handle(), " Possibly, this master has restarted.");
+  if (!found.ok()) {
+    done(found.status());
+    return;
+  }
   {
     MutexLock lock(mu_);
     sessions_.erase(request.session_handle());
   }
-  session->Close(errors::Cancelled("the session was closed"));
-  return absl::OkStatus();
+  (*found)->Close(errors::Cancelled("the session was closed"),
+                  [done = std::move(done)]() mutable { done(absl::OkStatus()); });
 }
 
-absl::Status Master::ListDevices(const tensorflow::ListDevicesRequest& request,
-                                 tensorflow::ListDevicesResponse* response) {
-  if (!request.session_handle().empty() && !Find(request.session_handle()).ok()) {
-    return errors::InvalidArgument("Session ", request.session_handle(), " is not found.");
+void Master::ListDevices(const tensorflow::ListDevicesRequest& request,
+                         tensorflow::ListDevicesResponse* response, Done done) {
+  if (!request.session_handle().empty()) {
+    const absl::StatusOr<std::shared_ptr<MasterSession>> session = Find(request.session_handle());
+    if (!session.ok()) {
+      done(errors::InvalidArgument("Session ", request.session_handle(), " is not found."));
+      return;
+    }
+    for (const tensorflow::DeviceAttributes& device : (*session)->devices()) {
+      *response->add_local_device() = device;
+    }
+    done(absl::OkStatus());
+    return;
   }
-  for (const auto& device : shared_devices_->devices().devices()) {
-    Describe(*device, response->add_local_device());
+  tensorflow::GetStatusResponse own;
+  worker_.GetStatus(&own);
+  *response->mutable_local_device() = std::move(*own.mutable_device_attributes());
+  // One more, so that `done` is not called before all are asked.
+  const auto all = std::make_shared<AllDone>(worker_.tasks().others().size() + 1, std::move(done));
+  const auto mu = std::make_shared<Mutex>();
+  CallOptions options;
+  options.deadline = absl::Now() + kListTimeout;
+  for (const auto& [task, client] : worker_.tasks().others()) {
+    client->GetStatus(
+        options, [all, mu, response](absl::StatusOr<tensorflow::GetStatusResponse> status) {
+          if (status.ok()) {
+            MutexLock lock(*mu);
+            for (tensorflow::DeviceAttributes& device : *status->mutable_device_attributes()) {
+              *response->add_remote_device() = std::move(device);
+            }
+          } else {
+            TANDEM_LOG(Warning) << "ListDevices leaves a task out: " << status.status().message();
+          }
+          all->One(absl::OkStatus());
+        });
   }
-  return absl::OkStatus();
+  all->One(absl::OkStatus());
 }
 
-absl::Status Master::Reset(const tensorflow::ResetRequest& request) {
-  CloseAll(errors::Aborted("the server was reset"));
-  if (request.container_size() == 0) {
-    shared_devices_->ClearContainer(ResourceManager::kDefaultContainer);
+void Master::Reset(const tensorflow::ResetRequest& request, Done done) {
+  StartClosingAll(errors::Aborted("the server was reset"),
+                  [this, &request, done = std::move(done)]() mutable {
+                    ClearContainers(request, std::move(done));
+                  });
+}
+
+void Master::ClearContainers(const tensorflow::ResetRequest& request, Done done) {
+  worker_.CleanupAll(request.container());
+  const absl::StatusOr<std::vector<std::shared_ptr<WorkerClient>>> others =
+      FilterTasks(worker_.tasks(), request.device_filters());
+  if (!others.ok()) {
+    done(others.status());
+    return;
   }
-  for (const std::string& container : request.container()) {
-    shared_devices_->ClearContainer(container);
+  const auto all = std::make_shared<AllDone>(others->size() + 1, std::move(done));
+  CallOptions options;
+  options.deadline = absl::Now() + kCleanupTimeout;
+  for (const std::shared_ptr<WorkerClient>& client : *others) {
+    tensorflow::CleanupAllRequest clean;
+    *clean.mutable_container() = request.container();
+    client->CleanupAll(
+        std::move(clean), options,
+        [all, client](const absl::StatusOr<tensorflow::CleanupAllResponse>& response) {
+          all->One(FromTask(response.status(), client->task()));
+        });
   }
-  return absl::OkStatus();
+  all->One(absl::OkStatus());
 }
 
 void Master::RunStep(const tensorflow::RunStepRequest& request,
@@ -310,17 +305,14 @@ void Master::RunStep(const tensorflow::RunStepRequest& request,
   };
   RunSignature signature;
   std::vector<Tensor> feeds;
-  std::shared_ptr<ServerSession> session;
+  std::shared_ptr<MasterSession> session;
   const auto prepare = [&]() -> absl::Status {
-    {
-      MutexLock lock(mu_);
-      TANDEM_RETURN_IF_ERROR(drained_);
-    }
+    TANDEM_RETURN_IF_ERROR(CheckNotDrained());
     if (!request.partial_run_handle().empty()) {
       return errors::Unimplemented("partial runs are not supported yet");
     }
     TANDEM_ASSIGN_OR_RETURN(session, Find(request.session_handle()));
-    TANDEM_RETURN_IF_ERROR(NoteRequest(request.request_id()));
+    TANDEM_RETURN_IF_ERROR(recent_requests_.Note(request.request_id()));
     for (const tensorflow::NamedTensorProto& feed : request.feed()) {
       absl::StatusOr<Tensor> value = TensorFromProto(feed.tensor());
       if (!value.ok()) {
@@ -340,9 +332,8 @@ void Master::RunStep(const tensorflow::RunStepRequest& request,
   }
   // The answer's names are the very words of the request.
   std::vector<std::string> names = signature.fetches;
-  ServerSession& running = *session;
-  running.Run(
-      signature, std::move(feeds), request.options(), cancellation, std::move(session),
+  session->Run(
+      signature, std::move(feeds), request.options(), cancellation, response->mutable_metadata(),
       [response, names = std::move(names),
        finish = std::move(finish)](absl::StatusOr<std::vector<Tensor>> results) mutable {
         absl::Status status = results.status();
@@ -358,22 +349,21 @@ void Master::RunStep(const tensorflow::RunStepRequest& request,
           }
         }
         finish(std::move(status));
-      },
-      response->mutable_metadata());
+      });
 }
 
 absl::Status Master::MakeCallable(const tensorflow::MakeCallableRequest& request,
                                   tensorflow::MakeCallableResponse* response) {
-  TANDEM_ASSIGN_OR_RETURN(const std::shared_ptr<ServerSession> session,
+  TANDEM_ASSIGN_OR_RETURN(const std::shared_ptr<MasterSession> session,
                           Find(request.session_handle()));
-  TANDEM_RETURN_IF_ERROR(NoteRequest(request.request_id()));
+  TANDEM_RETURN_IF_ERROR(recent_requests_.Note(request.request_id()));
   TANDEM_ASSIGN_OR_RETURN(const int64_t handle, session->MakeCallable(request.options()));
   response->set_handle(handle);
   return absl::OkStatus();
 }
 
 absl::Status Master::ReleaseCallable(const tensorflow::ReleaseCallableRequest& request) {
-  TANDEM_ASSIGN_OR_RETURN(const std::shared_ptr<ServerSession> session,
+  TANDEM_ASSIGN_OR_RETURN(const std::shared_ptr<MasterSession> session,
                           Find(request.session_handle()));
   session->ReleaseCallable(request.handle());
   return absl::OkStatus();
@@ -389,17 +379,14 @@ int64_t Master::CallableTimeout(const tensorflow::RunCallableRequest& request) c
 void Master::RunCallable(const tensorflow::RunCallableRequest& request,
                          tensorflow::RunCallableResponse* response,
                          CancellationManager* cancellation, Done done) {
-  std::shared_ptr<ServerSession> session;
-  ServerSession::NamedCallable callable;
+  std::shared_ptr<MasterSession> session;
+  MasterSession::NamedCallable callable;
   std::vector<Tensor> feeds;
   const auto prepare = [&]() -> absl::Status {
-    {
-      MutexLock lock(mu_);
-      TANDEM_RETURN_IF_ERROR(drained_);
-    }
+    TANDEM_RETURN_IF_ERROR(CheckNotDrained());
     TANDEM_ASSIGN_OR_RETURN(session, Find(request.session_handle()));
     TANDEM_ASSIGN_OR_RETURN(callable, session->FindCallable(request.handle()));
-    TANDEM_RETURN_IF_ERROR(NoteRequest(request.request_id()));
+    TANDEM_RETURN_IF_ERROR(recent_requests_.Note(request.request_id()));
     for (int i = 0; i < request.feed_size(); ++i) {
       absl::StatusOr<Tensor> value = TensorFromProto(request.feed(i));
       if (!value.ok()) return WithContext(value.status(), absl::StrCat("feed ", i));
@@ -412,10 +399,9 @@ void Master::RunCallable(const tensorflow::RunCallableRequest& request,
     done(status);
     return;
   }
-  ServerSession& running = *session;
-  running.Start(
+  session->Start(
       std::move(callable.callable), std::move(feeds), callable.run_options, cancellation,
-      std::move(session),
+      response->mutable_metadata(),
       [response, done = std::move(done)](absl::StatusOr<std::vector<Tensor>> results) mutable {
         absl::Status status = results.status();
         if (status.ok()) {
@@ -427,8 +413,7 @@ void Master::RunCallable(const tensorflow::RunCallableRequest& request,
           }
         }
         done(std::move(status));
-      },
-      response->mutable_metadata());
+      });
 }
 
 void Master::Drain(const absl::Status& reason) {
@@ -437,7 +422,7 @@ void Master::Drain(const absl::Status& reason) {
 }
 
 void Master::WaitUntilIdle(absl::Time deadline) {
-  std::map<std::string, std::shared_ptr<ServerSession>> sessions;
+  std::map<std::string, std::shared_ptr<MasterSession>> sessions;
   {
     MutexLock lock(mu_);
     sessions = sessions_;
@@ -447,13 +432,30 @@ void Master::WaitUntilIdle(absl::Time deadline) {
   }
 }
 
-void Master::CloseAll(const absl::Status& reason) {
-  std::map<std::string, std::shared_ptr<ServerSession>> sessions;
+void Master::StartClosingAll(const absl::Status& reason, absl::AnyInvocable<void()> closed) {
+  std::map<std::string, std::shared_ptr<MasterSession>> sessions;
   {
     MutexLock lock(mu_);
     sessions.swap(sessions_);
   }
-  for (const auto& [handle, session] : sessions) session->Close(reason);
+  const auto all = std::make_shared<AllDone>(
+      sessions.size() + 1, [closed = std::move(closed)](const absl::Status&) mutable { closed(); });
+  for (const auto& [handle, session] : sessions) {
+    session->Close(reason, [all] { all->One(absl::OkStatus()); });
+  }
+  sessions.clear();
+  all->One(absl::OkStatus());
+}
+
+void Master::CloseAll(const absl::Status& reason) {
+  creations_cancellation_.Cancel(reason);
+  {
+    MutexLock lock(mu_);
+    while (creations_ > 0) creation_ended_.Wait(mu_);
+  }
+  Event closed;
+  StartClosingAll(reason, [&closed] { closed.Set(); });
+  closed.Wait();
 }
 
 int Master::num_sessions() const {

@@ -1,23 +1,22 @@
 // Master: what a server does for clients' sessions, as TensorFlow's MasterService has it, apart
 // from the wire (master_service.h).
 //
-// Sessions of one master share the variables of its devices, unless they are isolated: a client
-// that connects again finds what it left. Errors are those that TensorFlow's clients expect:
-// Aborted for a session that is not known (any more), or a graph that changed behind the client's
-// back.
+// A session runs on all tasks of the cluster that its device filters let through; it is a local one
+// when that is the master's own task alone. Sessions share the variables of the devices, unless
+// they are isolated: a client that connects again finds what it left. Errors are those that
+// TensorFlow's clients expect: Aborted for a session that is not known (any more), or a graph that
+// changed behind the client's back.
 //
-// Of one task only, so far: a cluster_def in a session's config, and partial runs, are
-// Unimplemented.
+// Not supported so far, and Unimplemented: a cluster_def in a session's config, and partial runs.
 //
-// Threads: any.
+// Threads: any. Calls that wait for a step or for other tasks return at once and hold no thread;
+// their `done` is called once, on any thread, with request and response still there.
 #ifndef TANDEM_RUNTIME_RPC_MASTER_H_
 #define TANDEM_RUNTIME_RPC_MASTER_H_
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "absl/functional/any_invocable.h"
@@ -27,7 +26,9 @@
 #include "core/base/mutex.h"
 #include "core/kernel/cancellation.h"
 #include "proto/master.pb.h"
-#include "runtime/device/session_devices.h"
+#include "runtime/rpc/master_session.h"
+#include "runtime/rpc/recent_requests.h"
+#include "runtime/rpc/worker.h"
 
 namespace tandem {
 
@@ -35,26 +36,32 @@ class Master {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;
 
-  explicit Master(std::shared_ptr<DeviceSet> devices);
+  // `worker`, the share of the master's own task, outlives it. `start_timeout`: how long a new
+  // session waits for tasks that cannot be reached.
+  Master(Worker* worker, absl::Duration start_timeout);
   // REQUIRES: no call is going on.
   ~Master();
 
-  absl::Status CreateSession(const tensorflow::CreateSessionRequest& request,
-                             tensorflow::CreateSessionResponse* response);
+  // Cancelling `cancellation`, which outlives the call, ends it.
+  void CreateSession(const tensorflow::CreateSessionRequest& request,
+                     tensorflow::CreateSessionResponse* response, CancellationManager* cancellation,
+                     Done done);
   absl::Status ExtendSession(const tensorflow::ExtendSessionRequest& request,
                              tensorflow::ExtendSessionResponse* response);
   // Cancels the session's steps and waits for them.
-  absl::Status CloseSession(const tensorflow::CloseSessionRequest& request);
-  absl::Status ListDevices(const tensorflow::ListDevicesRequest& request,
-                           tensorflow::ListDevicesResponse* response);
-  // Closes all sessions and clears the containers.
-  absl::Status Reset(const tensorflow::ResetRequest& request);
+  void CloseSession(const tensorflow::CloseSessionRequest& request, Done done);
+  // Without a session: of all tasks that answer.
+  void ListDevices(const tensorflow::ListDevicesRequest& request,
+                   tensorflow::ListDevicesResponse* response, Done done);
+  // Closes all sessions and clears the containers, also those of the other tasks that the filters
+  // let through.
+  void Reset(const tensorflow::ResetRequest& request, Done done);
   absl::Status MakeCallable(const tensorflow::MakeCallableRequest& request,
                             tensorflow::MakeCallableResponse* response);
   absl::Status ReleaseCallable(const tensorflow::ReleaseCallableRequest& request);
 
-  // Start the step and return; `done` is called once. Cancelling `cancellation`, which outlives the
-  // step, ends it. An error of a step that wants it so is in the response, and the status OK.
+  // Cancelling `cancellation`, which outlives the step, ends it. An error of a step that wants it
+  // so is in the response, and the status OK.
   void RunStep(const tensorflow::RunStepRequest& request, tensorflow::RunStepResponse* response,
                CancellationManager* cancellation, Done done);
   void RunCallable(const tensorflow::RunCallableRequest& request,
@@ -68,25 +75,36 @@ class Master {
   void Drain(const absl::Status& reason);
   // Returns when no step runs, or at the deadline.
   void WaitUntilIdle(absl::Time deadline);
-  // Cancels all steps with `reason` and waits for them.
+  // Cancels all steps with `reason`, and sessions that are being made; waits for all of them.
   void CloseAll(const absl::Status& reason);
   int num_sessions() const;
 
  private:
-  class ServerSession;
+  // What CreateSession hands on to its end.
+  struct Creation;
 
-  absl::StatusOr<std::shared_ptr<ServerSession>> Find(const std::string& handle,
+  absl::StatusOr<std::shared_ptr<MasterSession>> Find(const std::string& handle,
                                                       absl::string_view hint = "") const;
-  // Aborted: the request came before. 0 is no id.
-  absl::Status NoteRequest(int64_t id);
+  absl::Status CheckNotDrained() const;
+  absl::StatusOr<std::unique_ptr<Session>> MakeLocalSession(const tensorflow::ConfigProto& config,
+                                                            const Graph& graph);
+  absl::Status Add(const std::string& handle, std::shared_ptr<MasterSession> session,
+                   tensorflow::CreateSessionResponse* response);
+  void CreationEnded();
+  // Closes all sessions; `closed` is called when their steps have ended.
+  void StartClosingAll(const absl::Status& reason, absl::AnyInvocable<void()> closed);
+  void ClearContainers(const tensorflow::ResetRequest& request, Done done);
 
-  // Of the sessions that are not isolated.
-  const std::shared_ptr<SessionDevices> shared_devices_;
+  Worker& worker_;
+  const absl::Duration start_timeout_;
+  RecentRequests recent_requests_;
+  // Of sessions that are being made; ends with the master.
+  CancellationManager creations_cancellation_;
   mutable Mutex mu_;
-  std::map<std::string, std::shared_ptr<ServerSession>> sessions_ ABSL_GUARDED_BY(mu_);
+  CondVar creation_ended_;
+  int creations_ ABSL_GUARDED_BY(mu_) = 0;
+  std::map<std::string, std::shared_ptr<MasterSession>> sessions_ ABSL_GUARDED_BY(mu_);
   absl::Status drained_ ABSL_GUARDED_BY(mu_);
-  std::set<int64_t> recent_requests_ ABSL_GUARDED_BY(mu_);
-  std::deque<int64_t> request_order_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tandem

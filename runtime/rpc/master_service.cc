@@ -3,131 +3,92 @@
 #include <string>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "core/base/status.h"
-#include "grpcpp/alarm.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/master_service.grpc.pb.h"
 #include "runtime/device/out_of_memory.h"
+#include "runtime/rpc/server_call.h"
 
 namespace tandem {
 namespace {
-
-grpc::Status ToGrpc(const absl::Status& status) {
-  if (status.ok()) return grpc::Status::OK;
-  return grpc::Status(static_cast<grpc::StatusCode>(status.raw_code()),
-                      std::string(status.message()));
-}
-
-// A call that runs a step. Deletes itself when gRPC has done with it.
-class StepCall final : public grpc::ServerUnaryReactor {
- public:
-  StepCall() : cancellation_(std::make_shared<CancellationManager>()) {}
-
-  CancellationManager* cancellation() { return cancellation_.get(); }
-
-  void CancelAfter(int64_t milliseconds) {
-    if (milliseconds <= 0) return;
-    alarm_.Set(absl::ToChronoTime(absl::Now() + absl::Milliseconds(milliseconds)),
-               // The call may be over, and deleted, when the alarm goes off.
-               [cancellation = cancellation_, milliseconds](bool went_off) {
-                 if (!went_off) return;
-                 cancellation->Cancel(errors::DeadlineExceeded(
-                     "the step was not done after ", milliseconds, " ms (timeout_in_ms)"));
-               });
-  }
-
-  void End(const absl::Status& status) {
-    alarm_.Cancel();
-    Finish(ToGrpc(status));
-  }
-
-  void OnCancel() override {
-    cancellation_->Cancel(
-        errors::Cancelled("the client cancelled the call, or its deadline passed"));
-  }
-  void OnDone() override { delete this; }
-
- private:
-  const std::shared_ptr<CancellationManager> cancellation_;
-  grpc::Alarm alarm_;
-};
 
 class MasterServiceImpl final : public tensorflow::MasterService::CallbackService {
  public:
   explicit MasterServiceImpl(Master* master) : master_(*master) {}
 
-  grpc::ServerUnaryReactor* CreateSession(grpc::CallbackServerContext* context,
+  grpc::ServerUnaryReactor* CreateSession(grpc::CallbackServerContext*,
                                           const tensorflow::CreateSessionRequest* request,
                                           tensorflow::CreateSessionResponse* response) override {
-    return Ended(context,
-                 CatchOutOfMemory([&] { return master_.CreateSession(*request, response); }));
+    auto* const call = new ServerCall;
+    master_.CreateSession(*request, response, call->cancellation(),
+                          [call](const absl::Status& status) { call->End(status); });
+    return call;
   }
   grpc::ServerUnaryReactor* ExtendSession(grpc::CallbackServerContext* context,
                                           const tensorflow::ExtendSessionRequest* request,
                                           tensorflow::ExtendSessionResponse* response) override {
-    return Ended(context,
-                 CatchOutOfMemory([&] { return master_.ExtendSession(*request, response); }));
+    return EndedCall(context,
+                     CatchOutOfMemory([&] { return master_.ExtendSession(*request, response); }));
   }
   grpc::ServerUnaryReactor* PartialRunSetup(grpc::CallbackServerContext* context,
                                             const tensorflow::PartialRunSetupRequest*,
                                             tensorflow::PartialRunSetupResponse*) override {
-    return Ended(context, errors::Unimplemented("partial runs are not supported yet"));
+    return EndedCall(context, errors::Unimplemented("partial runs are not supported yet"));
   }
-  grpc::ServerUnaryReactor* CloseSession(grpc::CallbackServerContext* context,
+  grpc::ServerUnaryReactor* CloseSession(grpc::CallbackServerContext*,
                                          const tensorflow::CloseSessionRequest* request,
                                          tensorflow::CloseSessionResponse*) override {
-    return Ended(context, master_.CloseSession(*request));
+    auto* const call = new ServerCall;
+    master_.CloseSession(*request, [call](const absl::Status& status) { call->End(status); });
+    return call;
   }
-  grpc::ServerUnaryReactor* ListDevices(grpc::CallbackServerContext* context,
+  grpc::ServerUnaryReactor* ListDevices(grpc::CallbackServerContext*,
                                         const tensorflow::ListDevicesRequest* request,
                                         tensorflow::ListDevicesResponse* response) override {
-    return Ended(context, master_.ListDevices(*request, response));
+    auto* const call = new ServerCall;
+    master_.ListDevices(*request, response,
+                        [call](const absl::Status& status) { call->End(status); });
+    return call;
   }
-  grpc::ServerUnaryReactor* Reset(grpc::CallbackServerContext* context,
+  grpc::ServerUnaryReactor* Reset(grpc::CallbackServerContext*,
                                   const tensorflow::ResetRequest* request,
                                   tensorflow::ResetResponse*) override {
-    return Ended(context, master_.Reset(*request));
+    auto* const call = new ServerCall;
+    master_.Reset(*request, [call](const absl::Status& status) { call->End(status); });
+    return call;
   }
   grpc::ServerUnaryReactor* MakeCallable(grpc::CallbackServerContext* context,
                                          const tensorflow::MakeCallableRequest* request,
                                          tensorflow::MakeCallableResponse* response) override {
-    return Ended(context,
-                 CatchOutOfMemory([&] { return master_.MakeCallable(*request, response); }));
+    return EndedCall(context,
+                     CatchOutOfMemory([&] { return master_.MakeCallable(*request, response); }));
   }
   grpc::ServerUnaryReactor* ReleaseCallable(grpc::CallbackServerContext* context,
                                             const tensorflow::ReleaseCallableRequest* request,
                                             tensorflow::ReleaseCallableResponse*) override {
-    return Ended(context, master_.ReleaseCallable(*request));
+    return EndedCall(context, master_.ReleaseCallable(*request));
   }
 
   grpc::ServerUnaryReactor* RunStep(grpc::CallbackServerContext*,
                                     const tensorflow::RunStepRequest* request,
                                     tensorflow::RunStepResponse* response) override {
-    auto* const call = new StepCall;
-    call->CancelAfter(request->options().timeout_in_ms());
+    auto* const call = new ServerCall;
+    call->CancelAfter(request->options().timeout_in_ms(), "timeout_in_ms");
     master_.RunStep(*request, response, call->cancellation(),
-                    [call](absl::Status status) { call->End(status); });
+                    [call](const absl::Status& status) { call->End(status); });
     return call;
   }
   grpc::ServerUnaryReactor* RunCallable(grpc::CallbackServerContext*,
                                         const tensorflow::RunCallableRequest* request,
                                         tensorflow::RunCallableResponse* response) override {
-    auto* const call = new StepCall;
-    call->CancelAfter(master_.CallableTimeout(*request));
+    auto* const call = new ServerCall;
+    call->CancelAfter(master_.CallableTimeout(*request), "timeout_in_ms");
     master_.RunCallable(*request, response, call->cancellation(),
-                        [call](absl::Status status) { call->End(status); });
+                        [call](const absl::Status& status) { call->End(status); });
     return call;
   }
 
  private:
-  static grpc::ServerUnaryReactor* Ended(grpc::CallbackServerContext* context,
-                                         const absl::Status& status) {
-    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-    reactor->Finish(ToGrpc(status));
-    return reactor;
-  }
-
   Master& master_;
 };
 

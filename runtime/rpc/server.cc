@@ -13,6 +13,9 @@
 #include "runtime/rpc/listen_address.h"
 #include "runtime/rpc/master.h"
 #include "runtime/rpc/master_service.h"
+#include "runtime/rpc/worker.h"
+#include "runtime/rpc/worker_client.h"
+#include "runtime/rpc/worker_service.h"
 
 namespace tandem {
 namespace {
@@ -24,20 +27,25 @@ std::string WithPort(const std::string& host, int port) {
 
 class GrpcServer final : public Server {
  public:
-  GrpcServer(std::string listen_host, std::string own_host, int port,
+  GrpcServer(std::string listen_host, std::string own_host, int port, const ServerOptions& options,
              std::shared_ptr<DeviceSet> devices)
       : listen_host_(std::move(listen_host)),
         own_host_(std::move(own_host)),
         wanted_port_(port),
-        master_(std::move(devices)) {}
+        tasks_(options.config, options.task),
+        worker_(std::move(devices), &tasks_),
+        master_(&worker_, options.start_timeout) {}
 
   ~GrpcServer() override { Stop(absl::ZeroDuration()); }
 
   absl::Status Start() override {
     MutexLock lock(mu_);
     if (server_ != nullptr) return errors::FailedPrecondition("the server was started already");
+    // gRPC would say the same, but in its own words, and on stderr.
+    TANDEM_RETURN_IF_ERROR(CheckCanListen(listen_host_, wanted_port_));
     grpc::EnableDefaultHealthCheckService(true);
-    service_ = NewMasterService(&master_);
+    master_service_ = NewMasterService(&master_);
+    worker_service_ = NewWorkerService(&worker_);
     grpc::ServerBuilder builder;
     // Two servers on one port would share its clients.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
@@ -46,12 +54,13 @@ class GrpcServer final : public Server {
     int port = 0;
     builder.AddListeningPort(WithPort(listen_host_, wanted_port_),
                              grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(service_.get());
+    builder.RegisterService(master_service_.get());
+    builder.RegisterService(worker_service_.get());
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port == 0) {
       server_.reset();
       return errors::Unavailable("cannot listen on ", WithPort(listen_host_, wanted_port_),
-                                 "; is the port taken by another process?");
+                                 ", although the port was free a moment ago");
     }
     port_ = port;
     return absl::OkStatus();
@@ -63,7 +72,7 @@ class GrpcServer final : public Server {
   }
 
   bool Stop(absl::Duration grace) override {
-    const bool had_sessions = master_.num_sessions() > 0;
+    const bool had_sessions = master_.num_sessions() > 0 || worker_.num_sessions() > 0;
     std::unique_ptr<grpc::Server> server;
     {
       MutexLock lock(mu_);
@@ -71,12 +80,20 @@ class GrpcServer final : public Server {
     }
     if (server == nullptr) return had_sessions;
     if (auto* health = server->GetHealthCheckService()) health->SetServingStatus(false);
-    master_.Drain(errors::Unavailable("the server is shutting down"));
-    master_.WaitUntilIdle(absl::Now() + grace);
+    const absl::Status drained =
+        errors::Unavailable("the server of ", tasks_.own(), " is shutting down");
+    master_.Drain(drained);
+    worker_.Drain(drained);
+    const absl::Time deadline = absl::Now() + grace;
+    master_.WaitUntilIdle(deadline);
+    worker_.WaitUntilIdle(deadline);
     // Steps that outlast the grace are cancelled, and their clients told why, while there is still
     // a connection to tell them on.
-    master_.CloseAll(errors::Unavailable("the server is ending; its steps had ",
-                                         absl::FormatDuration(grace), " to end"));
+    const absl::Status ending =
+        errors::Unavailable("the server of ", tasks_.own(), " is ending; its steps had ",
+                            absl::FormatDuration(grace), " to end");
+    master_.CloseAll(ending);
+    worker_.CloseAll(ending);
     constexpr absl::Duration kLastWords = absl::Seconds(2);
     server->Shutdown(absl::ToChronoTime(absl::Now() + kLastWords));
     server->Wait();
@@ -87,8 +104,11 @@ class GrpcServer final : public Server {
   const std::string listen_host_;
   const std::string own_host_;
   const int wanted_port_;
+  const ClusterTasks tasks_;
+  Worker worker_;
   Master master_;
-  std::unique_ptr<grpc::Service> service_;
+  std::unique_ptr<grpc::Service> master_service_;
+  std::unique_ptr<grpc::Service> worker_service_;
   mutable Mutex mu_;
   std::unique_ptr<grpc::Server> server_ ABSL_GUARDED_BY(mu_);
   int port_ ABSL_GUARDED_BY(mu_) = 0;
@@ -102,12 +122,12 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options) {
     return errors::InvalidArgument("the cluster has no task ", options.task.index, " of job '",
                                    options.task.job, "'");
   }
-  if (options.config.num_tasks() > 1) {
-    return errors::Unimplemented("the cluster has ", options.config.num_tasks(),
-                                 " tasks; servers of more than one are not supported yet");
-  }
   TANDEM_ASSIGN_OR_RETURN(const HostPort own, ParseHostPort(*address));
-  const std::string& place = options.bind.empty() ? own.host : options.bind;
+  std::string bind;
+  if (!options.bind.empty()) {
+    TANDEM_ASSIGN_OR_RETURN(bind, ResolveBindAddress(options.bind));
+  }
+  const std::string& place = options.bind.empty() ? own.host : bind;
   if (!IsLoopback(place) && !options.insecure) {
     return errors::FailedPrecondition(
         "the server would listen on ", place,
@@ -115,8 +135,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options) {
         "may (--insecure)");
   }
   std::shared_ptr<DeviceSet> devices;
-  const std::string prefix =
-      absl::StrCat("/job:", options.task.job, "/replica:0/task:", options.task.index);
+  const std::string prefix = options.task.ToString();
   if (options.devices.empty()) {
     TANDEM_ASSIGN_OR_RETURN(devices, DeviceSet::FromEnvironment(prefix));
   } else {
@@ -124,9 +143,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options) {
                             ParseDeviceCounts(options.devices));
     TANDEM_ASSIGN_OR_RETURN(devices, DeviceSet::Create(counts, prefix));
   }
-  return std::make_unique<GrpcServer>(options.bind.empty() ? ListenHost(own.host) : options.bind,
-                                      own.host, options.port.value_or(own.port),
-                                      std::move(devices));
+  return std::make_unique<GrpcServer>(bind.empty() ? ListenHost(own.host) : bind, own.host,
+                                      options.port.value_or(own.port), options, std::move(devices));
 }
 
 }  // namespace tandem

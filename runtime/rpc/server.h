@@ -7,8 +7,9 @@
 //   … server->target() …  // "grpc://localhost:41234"
 //   server->Stop(absl::Seconds(5));
 //
-// One port answers TensorFlow's MasterService and gRPC health checking. Clusters of more than one
-// task are Unimplemented so far.
+// One port answers TensorFlow's MasterService and WorkerService and gRPC health checking. Every
+// task of a cluster is a master to the clients that connect to it, and a worker to the other tasks.
+// A session begins when all tasks that it uses are there; they may be started in any order.
 #ifndef TANDEM_RUNTIME_RPC_SERVER_H_
 #define TANDEM_RUNTIME_RPC_SERVER_H_
 
@@ -29,13 +30,15 @@ struct ServerOptions {
   TaskId task;
   // Instead of the port of the task's own address. 0: one that is free.
   absl::optional<int> port;
-  // Where to listen. Empty: on the host of the task's own address if that is one of this machine's,
-  // else on all interfaces.
+  // Where to listen: an address in figures, or the name of a host. Empty: on the host of the task's
+  // own address if that is one of this machine's, else on all interfaces.
   std::string bind;
   // "CPU:2"; empty: as TANDEM_DEVICES says, else one CPU.
   std::string devices;
   // Serve without authentication on other interfaces than loopback.
   bool insecure = false;
+  // How long a new session waits for tasks that cannot be reached.
+  absl::Duration start_timeout = absl::Seconds(120);
 };
 
 // Threads: any.
@@ -43,13 +46,14 @@ class Server {
  public:
   virtual ~Server() = default;
 
-  // InvalidArgument: no such task, or devices that do not exist. Unimplemented: more than one task.
+  // InvalidArgument: no such task, devices that do not exist, or `bind` is no address.
   // FailedPrecondition: it would be reachable from elsewhere, without authentication, and nobody
   // said that it may.
   static absl::StatusOr<std::unique_ptr<Server>> Create(ServerOptions options);
 
-  // Listens; returns when the first call would be answered. Unavailable: the port is taken, or
-  // cannot be listened on.
+  // Listens; returns when the first call would be answered. Unavailable: the port is taken.
+  // InvalidArgument: the address is not one of this machine's. PermissionDenied: the system says
+  // so.
   virtual absl::Status Start() = 0;
   // "grpc://host:port". REQUIRES: it was started.
   virtual std::string target() const = 0;

@@ -30,7 +30,8 @@ start
 port=${line##*:}
 # A port that is taken is an error.
 message=$("$server" --port="$port" 2>&1 >/dev/null) && fail "two servers on port $port"
-grep -q "cannot listen" <<<"$message" || fail "said: $message"
+grep -q "cannot listen.*the port is taken" <<<"$message" || fail "said: $message"
+[[ $(wc -l <<<"$message") == 1 ]] || fail "somebody else said something: $message"
 kill -TERM "$pid"
 code=$(ending)
 [[ $code == 0 ]] || fail "an idle server ended with $code"
@@ -72,7 +73,8 @@ expect() { # expect CODE MESSAGE ARGUMENT…
 expect 2 'cluster.worker[0]' --cluster='{"worker": ["localhost"]}'
 expect 1 '/there/is/none' --cluster=/there/is/none
 expect 2 'no task 3' --cluster='{"worker": ["localhost:0"]}' --task=3
-expect 1 'not supported yet' --cluster='{"worker": ["localhost:0", "localhost:0"]}' --task=1
+expect 2 'nonsense at all' --bind='nonsense at all'
+expect 2 'no interface' --bind=192.0.2.1 --insecure
 expect 1 '--insecure' --cluster='{"worker": ["192.0.2.1:0"]}'
 expect 2 'TPU' --devices=TPU:1
 expect 2 '70000' --port=70000

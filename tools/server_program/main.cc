@@ -33,6 +33,8 @@ ABSL_FLAG(std::string, bind, "", "listen on this address; default: loopback if t
 ABSL_FLAG(std::string, devices, "",
           "devices to declare, as in CPU:2; default: TANDEM_DEVICES, or CPU:1");
 ABSL_FLAG(bool, insecure, false, "serve other machines without authentication");
+ABSL_FLAG(absl::Duration, start_timeout, absl::Seconds(120),
+          "how long a new session waits for tasks that cannot be reached");
 ABSL_FLAG(absl::Duration, grace, absl::Seconds(10),
           "how long running steps may go on after SIGTERM or SIGINT");
 
@@ -48,11 +50,12 @@ constexpr char kUsage[] =
   TF_CONFIG='{"cluster": {"worker": ["localhost:2222"]},
               "task": {"type": "worker", "index": 0}}' tandem_server
 
-A client connects with tf.compat.v1.Session("grpc://localhost:2222"), in Python, and needs no change.
+A client connects with tf.compat.v1.Session("grpc://localhost:2222"), in Python, and needs no change. It
+may connect to any task of a cluster; its session uses all of them, whatever the order in which they
+were started. `tandem local --jobs=worker:2,ps:1` starts a whole cluster on this machine.
 
 SIGTERM, SIGINT and SIGHUP end the server: it takes no new steps, running ones get --grace. A second signal
-ends it at once. The exit code is 0, or 143 when clients had sessions. Clusters of more than one task
-are not supported yet.)";
+ends it at once. The exit code is 0, or 143 when clients had sessions.)";
 
 struct ClusterDocument {
   std::string text;
@@ -136,6 +139,7 @@ absl::Status Serve(bool* had_sessions) {
   options.bind = absl::GetFlag(FLAGS_bind);
   options.devices = absl::GetFlag(FLAGS_devices);
   options.insecure = absl::GetFlag(FLAGS_insecure);
+  options.start_timeout = absl::GetFlag(FLAGS_start_timeout);
 
   // Before any thread is made, so that all of them leave these signals to this one.
   sigset_t signals;

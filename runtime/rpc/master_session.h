@@ -1,0 +1,82 @@
+// MasterSession: a client's session at its master: a graph that grows, its callables, and the steps
+// that run. What runs them, a local session or one over several tasks, is a Session to it.
+#ifndef TANDEM_RUNTIME_RPC_MASTER_SESSION_H_
+#define TANDEM_RUNTIME_RPC_MASTER_SESSION_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/base/mutex.h"
+#include "core/kernel/cancellation.h"
+#include "core/tensor/tensor.h"
+#include "proto/config.pb.h"
+#include "proto/master.pb.h"
+#include "runtime/session/session.h"
+
+namespace tandem {
+
+// Threads: any. Lifetime: its steps keep it alive.
+class MasterSession : public std::enable_shared_from_this<MasterSession> {
+ public:
+  struct NamedCallable {
+    std::shared_ptr<Session::Callable> callable;
+    tensorflow::RunOptions run_options;
+  };
+
+  // `graph`: what the client made the session with; its versions count. `devices`: of all tasks.
+  MasterSession(std::unique_ptr<Session> session, std::vector<tensorflow::DeviceAttributes> devices,
+                const tensorflow::GraphDef& graph);
+
+  const std::vector<tensorflow::DeviceAttributes>& devices() const { return devices_; }
+
+  // Aborted: the client does not know the graph's present version. FailedPrecondition: the session
+  // is closed. InvalidArgument: another producer than before.
+  absl::Status Extend(const tensorflow::ExtendSessionRequest& request, int64_t* new_version);
+
+  absl::StatusOr<int64_t> MakeCallable(const tensorflow::CallableOptions& options);
+  // InvalidArgument: there is none.
+  absl::StatusOr<NamedCallable> FindCallable(int64_t handle);
+  void ReleaseCallable(int64_t handle);
+
+  // Start a step; `done` is called once, before the session counts it as ended. `cancellation` and
+  // `metadata` outlive the step.
+  void Run(const RunSignature& signature, std::vector<Tensor> feeds,
+           const tensorflow::RunOptions& run_options, CancellationManager* cancellation,
+           tensorflow::RunMetadata* metadata, Session::Callable::Done done);
+  void Start(std::shared_ptr<Session::Callable> callable, std::vector<Tensor> feeds,
+             const tensorflow::RunOptions& run_options, CancellationManager* cancellation,
+             tensorflow::RunMetadata* metadata, Session::Callable::Done done);
+
+  // Cancels the steps with `reason`. The session then refuses everything. `closed` is called once,
+  // on any thread, when no step runs any more.
+  void Close(const absl::Status& reason, absl::AnyInvocable<void()> closed);
+  // False when steps run on after the deadline.
+  bool WaitUntilIdle(absl::Time deadline);
+
+ private:
+  void TakeVersionsLocked(const tensorflow::GraphDef& def) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void StepEnded();
+
+  const std::unique_ptr<Session> session_;
+  const std::vector<tensorflow::DeviceAttributes> devices_;
+  Mutex mu_;
+  CondVar ended_;
+  int running_ ABSL_GUARDED_BY(mu_) = 0;
+  bool closed_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<absl::AnyInvocable<void()>> wait_for_end_ ABSL_GUARDED_BY(mu_);
+  int64_t version_ ABSL_GUARDED_BY(mu_) = 0;
+  bool has_versions_ ABSL_GUARDED_BY(mu_) = false;
+  int producer_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t next_callable_ ABSL_GUARDED_BY(mu_) = 0;
+  std::map<int64_t, NamedCallable> callables_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace tandem
+
+#endif  // TANDEM_RUNTIME_RPC_MASTER_SESSION_H_

@@ -1,0 +1,45 @@
+// A session on a server: the client's end of TensorFlow's MasterService, with the interface of a
+// local session. Works with TensorFlow's servers, too.
+//
+//   TANDEM_ASSIGN_OR_RETURN(auto session,
+//                           Session::Create("grpc://localhost:2222", *scope.graph()));
+//   TANDEM_ASSIGN_OR_RETURN(auto loss, session->Run({{"x", x}}, {"loss"}, {"train"}));
+//
+// What differs from a local session: errors come from the server, with its codes, and are
+// Unavailable when it cannot be reached or is lost, Aborted when it has lost the session (make
+// another one). Variables stay on the server when the session ends. devices() are those of this
+// process, on which nothing runs; RemoteServer::ListDevices tells the server's. Positions of random
+// ops stay on the server. A session that is destroyed closes itself there, without waiting.
+#ifndef TANDEM_RUNTIME_RPC_REMOTE_SESSION_H_
+#define TANDEM_RUNTIME_RPC_REMOTE_SESSION_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/graph/graph.h"
+#include "runtime/session/session.h"
+
+namespace tandem {
+
+struct RemoteSessionOptions {
+  bool soft_placement = false;  // See PlaceOptions.
+  // Only tasks that fit one of these (partial) names of devices take part; none: all.
+  std::vector<std::string> device_filters;
+  // Variables of its own, instead of those that all sessions of the server share.
+  bool isolated = false;
+  // How long to wait for the server, and for the tasks of its cluster.
+  absl::Duration start_timeout = absl::Seconds(130);
+};
+
+// InvalidArgument: `target` is none, or the server refuses the graph. DeadlineExceeded: no server,
+// or a task of its cluster, answered in time.
+absl::StatusOr<std::unique_ptr<Session>> ConnectSession(const std::string& target,
+                                                        const Graph& graph,
+                                                        const RemoteSessionOptions& options = {});
+
+}  // namespace tandem
+
+#endif  // TANDEM_RUNTIME_RPC_REMOTE_SESSION_H_

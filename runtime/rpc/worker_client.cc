@@ -1,0 +1,237 @@
+#include "runtime/rpc/worker_client.h"
+
+#include <atomic>
+#include <random>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/status.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/grpcpp.h"
+#include "grpcpp/impl/codegen/proto_utils.h"
+#include "runtime/rpc/received_tensor.h"
+#include "runtime/rpc/status_on_wire.h"
+
+namespace tandem {
+namespace {
+
+constexpr char kService[] = "/tensorflow.WorkerService/";
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxSendMessageSize(-1);
+  // A task that comes back is found within a second.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  // Tasks reach each other directly.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // Several servers in one process do not share connections.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+// One call; deletes itself when it is over.
+template <typename Request, typename Response>
+class UnaryCall {
+ public:
+  using Done = absl::AnyInvocable<void(absl::Status, Response*)>;
+
+  static void Start(std::shared_ptr<WorkerClient> client,
+                    const std::shared_ptr<grpc::Channel>& channel, const char* method,
+                    Request request, const CallOptions& options, Done done) {
+    auto* const call =
+        new UnaryCall(std::move(client), method, std::move(request), std::move(done));
+    if (options.deadline != absl::InfiniteFuture()) {
+      call->context_.set_deadline(absl::ToChronoTime(options.deadline));
+    }
+    call->context_.set_wait_for_ready(options.wait_for_ready);
+    if (options.cancellation != nullptr) {
+      call->token_ = options.cancellation->NewToken();
+      // A call that is cancelled before it begins ends as soon as it does.
+      if (!options.cancellation->Register(call->token_, [call] { call->context_.TryCancel(); })) {
+        call->Finish(options.cancellation->status());
+        return;
+      }
+      call->cancellation_ = options.cancellation;
+    }
+    grpc::TemplatedGenericStub<Request, Response>(channel).UnaryCall(
+        &call->context_, call->path_, grpc::StubOptions(), &call->request_, &call->response_,
+        [call](const grpc::Status& status) { call->End(status); });
+  }
+
+ private:
+  UnaryCall(std::shared_ptr<WorkerClient> client, const char* method, Request request, Done done)
+      : client_(std::move(client)),
+        path_(absl::StrCat(kService, method)),
+        request_(std::move(request)),
+        done_(std::move(done)) {}
+
+  void End(const grpc::Status& status) {
+    absl::Status result = FromGrpc(status);
+    if (cancellation_ != nullptr) {
+      cancellation_->Deregister(token_);
+      if (!result.ok() && cancellation_->IsCancelled()) {
+        Finish(cancellation_->status());
+        return;
+      }
+    }
+    if (IsFromGrpc(status)) result = Lost(std::move(result));
+    Finish(std::move(result));
+  }
+
+  // gRPC's own errors have no details; of a task's, those with these codes are rare.
+  static bool IsFromGrpc(const grpc::Status& status) {
+    if (!status.error_details().empty()) return false;
+    switch (status.error_code()) {
+      case grpc::StatusCode::UNAVAILABLE:
+      case grpc::StatusCode::DEADLINE_EXCEEDED:
+        return true;
+      case grpc::StatusCode::CANCELLED:
+        // Nobody here cancelled the call: a server that ends does so in these words.
+        return status.error_message().empty() || status.error_message() == "CANCELLED";
+      default:
+        return false;
+    }
+  }
+
+  // The error of a call that the task did not answer.
+  absl::Status Lost(absl::Status status) const {
+    const bool is_late = absl::IsDeadlineExceeded(status);
+    return absl::Status(
+        is_late ? status.code() : absl::StatusCode::kUnavailable,
+        absl::StrCat(client_->task(), " at ", client_->address(),
+                     is_late ? " did not answer: " : " cannot be reached: ", status.message(),
+                     // Clients of TensorFlow look for these words.
+                     "\nAdditional GRPC error information from remote target ", client_->task(),
+                     " while calling ", path_, ":\n:", status.message()));
+  }
+
+  void Finish(absl::Status status) {
+    done_(std::move(status), &response_);
+    delete this;
+  }
+
+  const std::shared_ptr<WorkerClient> client_;
+  const std::string path_;
+  const Request request_;
+  Done done_;
+  Response response_;
+  grpc::ClientContext context_;
+  CancellationManager* cancellation_ = nullptr;  // Set when registered.
+  CancellationManager::Token token_ = 0;
+};
+
+template <typename Request, typename Response>
+void Call(std::shared_ptr<WorkerClient> client, const std::shared_ptr<grpc::Channel>& channel,
+          const char* method, Request request, const CallOptions& options,
+          WorkerClient::Done<Response> done) {
+  UnaryCall<Request, Response>::Start(
+      std::move(client), channel, method, std::move(request), options,
+      [done = std::move(done)](absl::Status status, Response* response) mutable {
+        if (status.ok()) {
+          done(std::move(*response));
+        } else {
+          done(std::move(status));
+        }
+      });
+}
+
+}  // namespace
+
+int64_t NewRequestId() {
+  static std::atomic<uint64_t> next = [] {
+    std::random_device random;
+    return (static_cast<uint64_t>(random()) << 32) | random();
+  }();
+  for (;;) {
+    const auto id = static_cast<int64_t>(next.fetch_add(1, std::memory_order_relaxed));
+    if (id != 0) return id;
+  }
+}
+
+WorkerClient::WorkerClient(std::string task, std::string address)
+    : task_(std::move(task)), address_(std::move(address)), channel_(Connect(address_)) {}
+
+WorkerClient::~WorkerClient() = default;
+
+void WorkerClient::GetStatus(const CallOptions& options, Done<tensorflow::GetStatusResponse> done) {
+  Call(shared_from_this(), channel_, "GetStatus", tensorflow::GetStatusRequest(), options,
+       std::move(done));
+}
+
+void WorkerClient::CreateWorkerSession(tensorflow::CreateWorkerSessionRequest request,
+                                       const CallOptions& options,
+                                       Done<tensorflow::CreateWorkerSessionResponse> done) {
+  Call(shared_from_this(), channel_, "CreateWorkerSession", std::move(request), options,
+       std::move(done));
+}
+
+void WorkerClient::DeleteWorkerSession(tensorflow::DeleteWorkerSessionRequest request,
+                                       const CallOptions& options,
+                                       Done<tensorflow::DeleteWorkerSessionResponse> done) {
+  Call(shared_from_this(), channel_, "DeleteWorkerSession", std::move(request), options,
+       std::move(done));
+}
+
+void WorkerClient::RegisterGraph(tensorflow::RegisterGraphRequest request,
+                                 const CallOptions& options,
+                                 Done<tensorflow::RegisterGraphResponse> done) {
+  Call(shared_from_this(), channel_, "RegisterGraph", std::move(request), options, std::move(done));
+}
+
+void WorkerClient::RunGraph(tensorflow::RunGraphRequest request, const CallOptions& options,
+                            Done<tensorflow::RunGraphResponse> done) {
+  Call(shared_from_this(), channel_, "RunGraph", std::move(request), options, std::move(done));
+}
+
+void WorkerClient::CleanupGraph(tensorflow::CleanupGraphRequest request, const CallOptions& options,
+                                Done<tensorflow::CleanupGraphResponse> done) {
+  Call(shared_from_this(), channel_, "CleanupGraph", std::move(request), options, std::move(done));
+}
+
+void WorkerClient::CleanupAll(tensorflow::CleanupAllRequest request, const CallOptions& options,
+                              Done<tensorflow::CleanupAllResponse> done) {
+  Call(shared_from_this(), channel_, "CleanupAll", std::move(request), options, std::move(done));
+}
+
+void WorkerClient::RecvTensor(tensorflow::RecvTensorRequest request, const CallOptions& options,
+                              Rendezvous::Received received) {
+  UnaryCall<tensorflow::RecvTensorRequest, grpc::ByteBuffer>::Start(
+      shared_from_this(), channel_, "RecvTensor", std::move(request), options,
+      [task = task_, received = std::move(received)](absl::Status status,
+                                                     grpc::ByteBuffer* response) mutable {
+        if (!status.ok()) {
+          received(std::move(status));
+          return;
+        }
+        absl::StatusOr<Rendezvous::Entry> entry = DecodeReceivedTensor(response);
+        if (!entry.ok()) {
+          received(WithContext(entry.status(), task));
+          return;
+        }
+        received(*std::move(entry));
+      });
+}
+
+ClusterTasks::ClusterTasks(const ClusterConfig& config, const TaskId& own) : own_(own.ToString()) {
+  for (const auto& [job, tasks] : config.jobs) {
+    for (const auto& [index, address] : tasks) {
+      const std::string name = TaskId{job, index}.ToString();
+      if (name == own_) continue;
+      others_.emplace(name, std::make_shared<WorkerClient>(name, address));
+    }
+  }
+}
+
+absl::StatusOr<std::shared_ptr<WorkerClient>> ClusterTasks::Find(absl::string_view task) const {
+  const auto found = others_.find(task);
+  if (found == others_.end()) {
+    return errors::NotFound("the cluster has no task '", task, "' besides ", own_);
+  }
+  return found->second;
+}
+
+}  // namespace tandem

@@ -1,0 +1,107 @@
+// WorkerClient: the WorkerService of another task. ClusterTasks: those of a cluster.
+//
+// Calls return at once and hold no thread. `done` is called exactly once, on a thread of gRPC,
+// outside locks; it must not wait. A call is cancelled with its CancellationManager, and then ends
+// with the manager's reason.
+//
+// Errors that the task answered come as they are (status_on_wire.h). When there is no answer the
+// error says which task it was, where, and why: Unavailable when it cannot be reached or is lost,
+// DeadlineExceeded.
+#ifndef TANDEM_RUNTIME_RPC_WORKER_CLIENT_H_
+#define TANDEM_RUNTIME_RPC_WORKER_CLIENT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/kernel/cancellation.h"
+#include "core/kernel/rendezvous.h"
+#include "proto/worker.pb.h"
+#include "runtime/cluster/cluster_config.h"
+
+namespace grpc {
+class Channel;
+}  // namespace grpc
+
+namespace tandem {
+
+// An id for a request that is not to be carried out twice: not 0, and not met again.
+int64_t NewRequestId();
+
+struct CallOptions {
+  // Of what belongs to no step.
+  absl::Time deadline = absl::InfiniteFuture();
+  // Wait until the task can be reached, instead of ending with Unavailable.
+  bool wait_for_ready = false;
+  // May be null; outlives the call.
+  CancellationManager* cancellation = nullptr;
+};
+
+// Threads: any. Lifetime: calls keep it alive.
+class WorkerClient : public std::enable_shared_from_this<WorkerClient> {
+ public:
+  template <typename Response>
+  using Done = absl::AnyInvocable<void(absl::StatusOr<Response>)>;
+
+  // `task`: "/job:worker/replica:0/task:1"; `address`: host:port. Connects with the first call, and
+  // again when the connection is lost.
+  WorkerClient(std::string task, std::string address);
+  ~WorkerClient();
+
+  const std::string& task() const { return task_; }
+  const std::string& address() const { return address_; }
+
+  void GetStatus(const CallOptions& options, Done<tensorflow::GetStatusResponse> done);
+  void CreateWorkerSession(tensorflow::CreateWorkerSessionRequest request,
+                           const CallOptions& options,
+                           Done<tensorflow::CreateWorkerSessionResponse> done);
+  void DeleteWorkerSession(tensorflow::DeleteWorkerSessionRequest request,
+                           const CallOptions& options,
+                           Done<tensorflow::DeleteWorkerSessionResponse> done);
+  void RegisterGraph(tensorflow::RegisterGraphRequest request, const CallOptions& options,
+                     Done<tensorflow::RegisterGraphResponse> done);
+  void RunGraph(tensorflow::RunGraphRequest request, const CallOptions& options,
+                Done<tensorflow::RunGraphResponse> done);
+  void CleanupGraph(tensorflow::CleanupGraphRequest request, const CallOptions& options,
+                    Done<tensorflow::CleanupGraphResponse> done);
+  void CleanupAll(tensorflow::CleanupAllRequest request, const CallOptions& options,
+                  Done<tensorflow::CleanupAllResponse> done);
+  // The value goes from gRPC's memory straight into a tensor.
+  void RecvTensor(tensorflow::RecvTensorRequest request, const CallOptions& options,
+                  Rendezvous::Received received);
+
+ private:
+  const std::string task_;
+  const std::string address_;
+  const std::shared_ptr<grpc::Channel> channel_;
+};
+
+// Threads: any.
+class ClusterTasks {
+ public:
+  ClusterTasks(const ClusterConfig& config, const TaskId& own);
+
+  // "/job:worker/replica:0/task:0".
+  const std::string& own() const { return own_; }
+  // All but the own one, by name.
+  const std::map<std::string, std::shared_ptr<WorkerClient>, std::less<>>& others() const {
+    return others_;
+  }
+  // NotFound: the cluster has no such other task.
+  absl::StatusOr<std::shared_ptr<WorkerClient>> Find(absl::string_view task) const;
+
+ private:
+  const std::string own_;
+  std::map<std::string, std::shared_ptr<WorkerClient>, std::less<>> others_;
+};
+
+}  // namespace tandem
+
+#endif  // TANDEM_RUNTIME_RPC_WORKER_CLIENT_H_
