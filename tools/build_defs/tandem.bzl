@@ -83,8 +83,9 @@ _TEST_PRELUDE = _prelude("test_prelude")
 _NO_PRELUDE = struct(deps = [], copts = [])
 
 def _library_prelude(copts, testonly):
-    # The flag defines a macro, and g++ refuses what was parsed without it.
-    if "-fno-math-errno" in copts:
+    # With the parsed header g++ takes over the options that it was parsed with: of a source's own,
+    # -O3 -fno-trapping-math, nothing was left, and no loop became vector code.
+    if copts:
         return _NO_PRELUDE
     return _TEST_PRELUDE if testonly else _PRELUDE
 
