@@ -188,13 +188,14 @@ TEST(SavedModelTest, InputsAreCheckedByName) {
   const ModelSignature power = (*model)->signature("power");
   const Tensor base = Tensor::Vector<float>({1, 2});
   const Tensor exponent = Tensor::Scalar<int32_t>(2);
+  const Tensor none;
   const std::vector<std::pair<Session::Feeds, std::string>> cases = {
       {{{"base", base}}, "inputs are missing: exponent"},
       {{{"base", base}, {"exponents", exponent}}, "Did you mean 'exponent'"},
       {{{"base", base}, {"base", base}}, "given twice"},
       {{{"base", base}, {"exponent", base}}, "'exponent' is float32[2]; expected int32[]"},
       {{{"base", exponent}, {"exponent", exponent}}, "'base' is int32[]; expected float32[?]"},
-      {{{"base", Tensor()}, {"exponent", exponent}}, "has no value"},
+      {{{"base", none}, {"exponent", exponent}}, "has no value"},
   };
   for (const auto& [inputs, message] : cases) {
     const auto outputs = power.Run(inputs);

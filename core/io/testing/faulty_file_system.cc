@@ -129,7 +129,13 @@ void FaultyFileSystem::Restart(Unsynced unsynced, uint32_t seed) {
     }
     inode->contents = survivor;
   }
-  for (const auto& [path, inode] : names_) inode->synced = inode->contents;
+  for (const auto& [path, inode] : names_) {
+    inode->synced = inode->contents;
+    // The renaming of a folder may have been undone.
+    for (std::string folder = DirectoryOf(path); folders_.insert(folder).second;) {
+      folder = DirectoryOf(folder);
+    }
+  }
   crashed_ = false;
   last_fault_ = -1;
   ++restarts_;
@@ -180,8 +186,30 @@ absl::StatusOr<std::unique_ptr<SequentialFile>> FaultyFileSystem::OpenSequential
 absl::Status FaultyFileSystem::Rename(const std::string& from, const std::string& to) {
   MutexLock lock(mutex_);
   TANDEM_RETURN_IF_ERROR(Effect(absl::StrCat("rename ", from, " ", to)));
+  if (folders_.count(from) != 0) return RenameFolder(from, to);
   TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<Inode> inode, Find(from));
   Change({{from, nullptr}, {to, std::move(inode)}});
+  return absl::OkStatus();
+}
+
+absl::Status FaultyFileSystem::RenameFolder(const std::string& from, const std::string& to) {
+  // No files, but SyncDirectory sees where the change is.
+  NameChange change = {{from, nullptr}, {to, nullptr}};
+  for (const auto& [path, inode] : names_) {
+    if (absl::StartsWith(path, to + "/")) {
+      return errors::FailedPrecondition("cannot rename '", from, "': '", to, "' is not empty");
+    }
+    if (!absl::StartsWith(path, from + "/")) continue;
+    change.emplace_back(path, nullptr);
+    change.emplace_back(to + path.substr(from.size()), inode);
+  }
+  std::set<std::string> folders;
+  for (const std::string& folder : folders_) {
+    const bool moves = folder == from || absl::StartsWith(folder, from + "/");
+    folders.insert(moves ? to + folder.substr(from.size()) : folder);
+  }
+  folders_ = std::move(folders);
+  Change(std::move(change));
   return absl::OkStatus();
 }
 

@@ -13,7 +13,8 @@
 //
 // A crash keeps what was synced: the bytes of a file up to its last Sync, and names up to the last
 // SyncDirectory of their folder. What was not synced is kept or lost, as the test says. Folders
-// survive from the moment they are made.
+// survive from the moment they are made; renaming one is a change of the names in it, all at once,
+// and counts as synced with the folder that the new name is in.
 //
 // Threads: any. Paths are taken as they are, without ".." and links.
 #ifndef TANDEM_CORE_IO_TESTING_FAULTY_FILE_SYSTEM_H_
@@ -88,6 +89,8 @@ class FaultyFileSystem : public FileSystem {
 
   // Counts an effect; not OK when it has to fail.
   absl::Status Effect(const std::string& what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status RenameFolder(const std::string& from, const std::string& to)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckAlive() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<Inode>> Find(const std::string& path) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
