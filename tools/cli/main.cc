@@ -14,8 +14,10 @@
 namespace tandem::cli {
 namespace {
 
-const Command* const kCommands[] = {&kRunCommand,     &kShowCommand,    &kOpsCommand,
-                                    &kDevicesCommand, &kRecordsCommand, &kCheckpointCommand};
+const Command* const kCommands[] = {&kRunCommand,        &kShowCommand,  &kOpsCommand,
+                                    &kDevicesCommand,    &kRecordsCommand,
+                                    &kCheckpointCommand, &kLocalCommand, &kPingCommand,
+                                    &kResetCommand};
 
 void PrintUsage(std::FILE* to) {
   std::fprintf(to,
@@ -49,6 +51,7 @@ int Main(int argc, char** argv) {
     if (words[0] != command->name) continue;
     const std::vector<std::string> rest(words.begin() + 1, words.end());
     for (const std::string& word : rest) {
+      if (word == "--") break;  // What follows is somebody else's.
       if (word == "--help" || word == "-h") {
         std::printf("%s", command->help);
         return 0;

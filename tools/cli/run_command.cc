@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include "core/io/npy.h"
 #include "core/passes/optimize.h"
 #include "proto/graph.pb.h"
+#include "runtime/rpc/remote_session.h"
 #include "runtime/session/session.h"
 #include "runtime/session/timeline.h"
 #include "tools/cli/command.h"
@@ -34,6 +36,7 @@ constexpr char kHelp[] =
     "  --fetch NAME        an output to print: node, or node:1. Numbers have all the digits that\n"
     "                      it takes to feed the same ones again\n"
     "  --target NODE       a node to run without printing anything\n"
+    "  --target=grpc://HOST:PORT  runs on this server, instead of in this process\n"
     "  --save NAME=FILE    writes a fetched output to a .npy file (may be combined with --fetch)\n"
     "  --trace=FILE        writes a timeline for chrome://tracing or ui.perfetto.dev\n"
     "  --timeout=SECONDS   ends the command when it takes longer, reading files included, and "
@@ -84,6 +87,21 @@ absl::StatusOr<absl::Duration> Timeout(const Arguments& arguments) {
                                    ": it must be a number of seconds above 0");
   }
   return absl::Seconds(seconds);
+}
+
+// The server to run on, if one is named; the rest are nodes, whose names hold no "://".
+absl::StatusOr<std::string> TakeServer(std::vector<std::string>* targets) {
+  std::string server;
+  const auto is_server = [](const std::string& target) {
+    return absl::StartsWith(target, "grpc://");
+  };
+  for (const std::string& target : *targets) {
+    if (!is_server(target)) continue;
+    if (!server.empty()) return errors::InvalidArgument("--target names two servers");
+    server = target;
+  }
+  targets->erase(std::remove_if(targets->begin(), targets->end(), is_server), targets->end());
+  return server;
 }
 
 absl::Status Run(const std::vector<std::string>& words) {
@@ -137,12 +155,25 @@ absl::Status Run(const std::vector<std::string>& words) {
   }
   RunOptions run_options;
   run_options.trace = arguments.Has("trace");
-  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
-                          Session::Create(graph, session_options));
+  std::vector<std::string> targets = arguments.All("target");
+  TANDEM_ASSIGN_OR_RETURN(const std::string server, TakeServer(&targets));
+  std::unique_ptr<Session> session;
+  if (server.empty()) {
+    TANDEM_ASSIGN_OR_RETURN(session, Session::Create(graph, session_options));
+  } else {
+    if (arguments.Has("devices") || arguments.Has("passes")) {
+      return errors::InvalidArgument("--devices and --passes belong to the server at ", server);
+    }
+    RemoteSessionOptions remote;
+    remote.soft_placement = session_options.soft_placement;
+    remote.start_timeout = std::min(
+        remote.start_timeout, limit.DoingWhatEndsItself(absl::StrCat("connecting to ", server)));
+    TANDEM_ASSIGN_OR_RETURN(session, ConnectSession(server, graph, remote));
+  }
   RunMetadata metadata;
   run_options.timeout = limit.DoingWhatEndsItself("compiling and running the graph");
   const absl::StatusOr<std::vector<Tensor>> results =
-      session->Run(run_options, feeds, fetches, arguments.All("target"), &metadata);
+      session->Run(run_options, feeds, fetches, targets, &metadata);
   // A run that failed at the limit has said so; the limit must not come before it.
   if (results.ok()) limit.Doing("writing the results");
   // Of a run that failed, too: it shows what the step had done by then.
