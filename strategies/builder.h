@@ -80,6 +80,7 @@ class StrategyVariable {
   const std::vector<Output> handles_;
 };
 
+class Strategy;
 class StrategyBuilder;
 
 // What the replica function sees.
@@ -133,6 +134,10 @@ using PerReplicaGradient = std::vector<Gradient>;
 class StrategyBuilder {
  public:
   virtual ~StrategyBuilder() = default;
+
+  // The strategy that made it, which alone can run what it builds; null: none did.
+  const Strategy* strategy() const { return strategy_; }
+  void set_strategy(const Strategy* strategy) { strategy_ = strategy; }
 
   // Outside all replicas, on the host.
   virtual Scope host_scope() const = 0;
@@ -200,6 +205,9 @@ class StrategyBuilder {
                               const Scope& scope) = 0;
   virtual std::vector<Output> AllReduce(int replica, Reduction reduction,
                                         const std::vector<Output>& values, const Scope& scope) = 0;
+
+ private:
+  const Strategy* strategy_ = nullptr;  // Not looked into.
 };
 
 }  // namespace tandem

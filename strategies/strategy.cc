@@ -45,6 +45,28 @@ class LocalStrategy final : public Strategy {
   }
 
   absl::StatusOr<std::unique_ptr<StrategyBuilder>> NewBuilder() const override {
+    TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<StrategyBuilder> builder, MakeBuilder());
+    builder->set_strategy(this);
+    return builder;
+  }
+
+  absl::StatusOr<std::unique_ptr<StrategyRunner>> NewRunner(
+      const StrategyBuilder& builder) const override {
+    if (builder.strategy() != this) {
+      return errors::InvalidArgument(
+          "the builder of another strategy cannot be run by this one (", name(),
+          "): its replicas are on other devices; use one that this strategy's NewBuilder gave");
+    }
+    SessionOptions session;
+    session.devices = devices_;
+    session.collective_timeout = collective_timeout_;
+    // Sums inside a kernel must not depend on how many threads share them.
+    if (replicas_.virtual_replicas > 0) session.inner_parallelism = 1;
+    return LocalRunner::Create(builder, std::move(session));
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<StrategyBuilder>> MakeBuilder() const {
     switch (kind_) {
       case Kind::kOneDevice:
         return NewOneDeviceBuilder(replicas_.devices[0], replicas_.virtual_replicas);
@@ -56,17 +78,6 @@ class LocalStrategy final : public Strategy {
     return NewCentralStorageBuilder(replicas_, devices_->host().name());
   }
 
-  absl::StatusOr<std::unique_ptr<StrategyRunner>> NewRunner(
-      const StrategyBuilder& builder) const override {
-    SessionOptions session;
-    session.devices = devices_;
-    session.collective_timeout = collective_timeout_;
-    // Sums inside a kernel must not depend on how many threads share them.
-    if (replicas_.virtual_replicas > 0) session.inner_parallelism = 1;
-    return LocalRunner::Create(builder, std::move(session));
-  }
-
- private:
   const Kind kind_;
   const ReplicaBuilderOptions replicas_;
   const absl::Duration collective_timeout_;

@@ -60,6 +60,7 @@ class Strategy {
   virtual std::string name() const = 0;
   virtual absl::StatusOr<std::unique_ptr<StrategyBuilder>> NewBuilder() const = 0;
   // For the graph that `builder`, one of this strategy's, has built. Both outlive the runner.
+  // InvalidArgument: another strategy made the builder.
   virtual absl::StatusOr<std::unique_ptr<StrategyRunner>> NewRunner(
       const StrategyBuilder& builder) const = 0;
 };

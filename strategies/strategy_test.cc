@@ -129,5 +129,17 @@ TEST(ReplicaOptions, RefusesWhatIsNotPositive) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(Runner, IsForABuilderOfItsOwnStrategy) {
+  const auto mirrored = Strategy::Mirrored({.replicas = 2});
+  const auto other = Strategy::Mirrored({.replicas = 3});
+  ASSERT_TRUE(mirrored.ok() && other.ok());
+  const auto builder = (*mirrored)->NewBuilder();
+  ASSERT_TRUE(builder.ok()) << builder.status();
+  EXPECT_TRUE((*mirrored)->NewRunner(**builder).ok());
+  const absl::Status status = (*other)->NewRunner(**builder).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "another strategy")) << status;
+}
+
 }  // namespace
 }  // namespace tandem

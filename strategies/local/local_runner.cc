@@ -127,7 +127,13 @@ absl::Status LocalRunner::Initialize() {
 absl::StatusOr<int> LocalRunner::AddProgram(const RunSignature& signature) {
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Session::Callable> callable,
                           session_->MakeCallable(signature));
+  std::vector<OutputInfo> feeds;
+  for (const std::string& name : signature.feeds) {
+    TANDEM_ASSIGN_OR_RETURN(const Output feed, builder_.graph()->GetOutput(name));
+    feeds.push_back({feed.dtype(), feed.shape()});
+  }
   programs_.push_back(std::move(callable));
+  feeds_.push_back(std::move(feeds));
   return static_cast<int>(programs_.size()) - 1;
 }
 
@@ -150,11 +156,30 @@ RunOptions LocalRunner::Options(const StepInput& input, CancellationManager* can
   return options;
 }
 
+// Before the batch is cut: whoever made it knows nothing of the replicas' parts.
+absl::Status LocalRunner::CheckBatch(const std::vector<OutputInfo>& feeds,
+                                     const std::vector<Tensor>& batch) const {
+  const size_t replicas = static_cast<size_t>(builder_.num_replicas());
+  for (size_t i = 0; i < batch.size() && i * replicas < feeds.size(); ++i) {
+    const OutputInfo& part = feeds[i * replicas];
+    const Shape& shape = batch[i].shape();
+    PartialShape wanted = part.shape;
+    if (wanted.has_rank() && wanted.rank() > 0) wanted.SetDim(0, -1);
+    if (batch[i].dtype() == part.dtype && wanted.IsCompatibleWith(PartialShape(shape))) continue;
+    return errors::InvalidArgument("tensor ", i, " of the batch is ",
+                                   DataTypeName(batch[i].dtype()), shape.DebugString(),
+                                   "; the step was made for ", DataTypeName(part.dtype),
+                                   wanted.DebugString(), ", with any number of examples");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<Tensor>> LocalRunner::Feeds(int program, StepInput& input) const {
   if (program < 0 || program >= static_cast<int>(programs_.size())) {
     return errors::InvalidArgument("there is no program ", program, "; ", programs_.size(),
                                    " were added");
   }
+  TANDEM_RETURN_IF_ERROR(CheckBatch(feeds_[static_cast<size_t>(program)], input.batch));
   TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> feeds,
                           CutBatch(input.batch, builder_.num_replicas(), aligned_));
   for (Tensor& value : input.values) feeds.push_back(std::move(value));

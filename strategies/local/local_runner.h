@@ -40,6 +40,8 @@ class LocalRunner : public StrategyRunner {
   LocalRunner(const StrategyBuilder& builder, std::unique_ptr<Session> session, bool aligned)
       : builder_(builder), session_(std::move(session)), aligned_(aligned) {}
 
+  absl::Status CheckBatch(const std::vector<OutputInfo>& feeds,
+                          const std::vector<Tensor>& batch) const;
   absl::StatusOr<std::vector<Tensor>> Feeds(int program, StepInput& input) const;
   // A step that runs. It keeps what cancels it alive.
   std::shared_ptr<CancellationManager> Begin();
@@ -52,6 +54,7 @@ class LocalRunner : public StrategyRunner {
   const std::unique_ptr<Session> session_;
   const bool aligned_;
   std::vector<std::unique_ptr<Session::Callable>> programs_;
+  std::vector<std::vector<OutputInfo>> feeds_;  // Of each program: what it wants to be fed with.
   bool has_state_nodes_ = false;
 
   Mutex mu_;

@@ -124,5 +124,34 @@ TEST_F(LocalRunnerTest, StepsThatRunAreCancelledFromAnotherThreadAndLaterOnesAre
   }
 }
 
+TEST(LocalRunnerBatch, OneThatDoesNotFitIsNamedAsAWhole) {
+  const auto builder = NewReplicaBuilder({.devices = {"/device:CPU:0"}, .virtual_replicas = 2});
+  ASSERT_TRUE(builder.ok()) << builder.status();
+  RunSignature signature;
+  const Scope scope = (*builder)->host_scope();
+  for (const char* name : {"part_0", "part_1"}) {
+    scope.WithOpName(name).Call("Placeholder", {},
+                                {{"dtype", kFloat32}, {"shape", PartialShape({-1, 3})}});
+    signature.feeds.push_back(name);
+    signature.fetches.push_back(name);
+  }
+  ASSERT_TRUE(scope.ok()) << scope.status();
+  const auto runner = LocalRunner::Create(**builder, {});
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_TRUE((*runner)->AddProgram(signature).ok());
+  const auto run = [&](DataType dtype, Shape shape) {
+    StepInput input;
+    input.batch = {Tensor::Zeros(dtype, std::move(shape))};
+    return (*runner)->Run(0, std::move(input)).status();
+  };
+  EXPECT_TRUE(run(kFloat32, Shape({5, 3})).ok());
+  for (const absl::Status& status :
+       {run(kFloat32, Shape({4, 2})), run(kInt32, Shape({4, 3})), run(kFloat32, Shape({}))}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_TRUE(absl::StrContains(status.message(), "tensor 0 of the batch is ")) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "made for float32[?,3]")) << status;
+  }
+}
+
 }  // namespace
 }  // namespace tandem

@@ -1,81 +1,40 @@
 #include "strategies/local/replica_builder.h"
 
-#include <map>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/base/status.h"
+#include "strategies/local/reductions.h"
 
 namespace tandem {
 namespace {
 
-// Operations are numbered by multiples of it; their gradients take the numbers in between
-// (kernels/collective/all_reduce.cc).
-constexpr int64_t kInstances = 1024;
-
-// As the attribute of _TandemAllReduce has it.
-const char* NameOf(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::kSum:
-      return "sum";
-    case Reduction::kMean:
-      return "mean";
-    case Reduction::kMin:
-      return "min";
-    case Reduction::kMax:
-      return "max";
-    case Reduction::kProduct:
-      break;
-  }
-  return "product";
-}
-
-// The op that joins two values; means are sums first.
-const char* OpOf(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::kSum:
-    case Reduction::kMean:
-      return "AddV2";
-    case Reduction::kMin:
-      return "Minimum";
-    case Reduction::kMax:
-      return "Maximum";
-    case Reduction::kProduct:
-      break;
-  }
-  return "Mul";
-}
-
 class ReplicaBuilder final : public StrategyBuilder {
  public:
-  explicit ReplicaBuilder(ReplicaBuilderOptions options)
-      : options_(std::move(options)), root_(Scope::NewRoot()) {
+  explicit ReplicaBuilder(const ReplicaBuilderOptions& options)
+      : layout_{options.devices, options.central_device, options.virtual_replicas},
+        root_(Scope::NewRoot()),
+        reductions_(layout_, root_, options.bucket_bytes) {
     initialize_ = host_scope().WithOpName("initialize_variables").AddNode("NoOp", {});
   }
 
-  Scope host_scope() const override { return root_.WithDevice("/device:CPU:0"); }
-  int num_replicas() const override {
-    return options_.virtual_replicas > 0 ? options_.virtual_replicas : num_devices();
-  }
-  int num_copies() const override { return options_.central_device.empty() ? num_devices() : 1; }
-  int copy_of(int replica) const override {
-    return options_.central_device.empty() ? device_of(replica) : 0;
-  }
-  std::string device_of_copy(int copy) const override {
-    return options_.central_device.empty() ? options_.devices[static_cast<size_t>(copy)]
-                                           : options_.central_device;
-  }
+  Scope host_scope() const override { return root_.WithDevice(kHostDevice); }
+  int num_replicas() const override { return layout_.num_replicas(); }
+  int num_copies() const override { return layout_.num_copies(); }
+  int copy_of(int replica) const override { return layout_.copy_of(replica); }
+  std::string device_of_copy(int copy) const override { return layout_.device_of_copy(copy); }
   std::string initializer() const override { return initialize_->name(); }
 
   absl::StatusOr<StrategyVariable*> Variable(const VariableSpec& spec) override {
-    for (const auto& variable : variables_) {
-      if (variable->name() != spec.name) continue;
+    if (const auto found = by_name_.find(spec.name); found != by_name_.end()) {
+      StrategyVariable* const variable = found->second;
       if (variable->spec().dtype != spec.dtype || variable->spec().shape != spec.shape) {
         return errors::InvalidArgument(
             "variable '", spec.name, "' exists as ", DataTypeName(variable->spec().dtype),
             variable->spec().shape.DebugString(), " and is asked for as ", DataTypeName(spec.dtype),
             spec.shape.DebugString());
       }
-      return variable.get();
+      return variable;
     }
     if (!spec.initializer) {
       return errors::InvalidArgument("variable '", spec.name,
@@ -93,7 +52,7 @@ class ReplicaBuilder final : public StrategyBuilder {
                                      "' gives an invalid output");
     }
     for (int copy = 0; copy < copies; ++copy) {
-      const std::string device = mirrored ? device_of_copy(copy) : device_of_replica(copy);
+      const std::string device = mirrored ? device_of_copy(copy) : layout_.device_of_replica(copy);
       // A copy's number never shows in the variable's name, only in the node's. Copies of one
       // variable on one device (one a virtual replica) need names of their own.
       const std::string suffix = copy == 0 ? "" : absl::StrCat("/copy_", copy);
@@ -110,6 +69,7 @@ class ReplicaBuilder final : public StrategyBuilder {
       handles.push_back(handle);
     }
     variables_.push_back(std::make_unique<StrategyVariable>(spec, std::move(handles)));
+    by_name_.emplace(spec.name, variables_.back().get());
     return variables_.back().get();
   }
 
@@ -130,12 +90,21 @@ class ReplicaBuilder final : public StrategyBuilder {
     calls_.clear();
     reads_.clear();
     assigned_.clear();
+    assignment_of_.clear();
     ended_.clear();
     barriers_.clear();
+    all_arrived_ = nullptr;
+    if (num_copies() > 1) {
+      all_arrived_ =
+          host_scope().WithOpName(absl::StrCat(name, "/all_arrived")).AddNode("NoOp", {});
+    }
     for (int copy = 0; copy < num_copies(); ++copy) {
       barriers_.push_back(root_.WithDevice(device_of_copy(copy))
                               .WithOpName(absl::StrCat(name, "/arrived_", copy))
                               .AddNode("NoOp", {}));
+      if (all_arrived_ != nullptr && barriers_.back() != nullptr) {
+        graph()->AddControlEdge(all_arrived_, barriers_.back());
+      }
     }
     return root_.status();
   }
@@ -157,67 +126,17 @@ class ReplicaBuilder final : public StrategyBuilder {
   }
 
   absl::StatusOr<Output> ReduceToHost(Reduction reduction, const PerReplica& values) override {
-    TANDEM_RETURN_IF_ERROR(CheckPerReplica(values));
-    const Scope scope = host_scope().SubScope("reduce");
-    // The same tree as in collectives: the bits of a metric do not depend on the devices either.
-    Output sum = Tree(scope, OpOf(reduction), values, 0, values.size());
-    if (reduction == Reduction::kMean && values.size() > 1) {
-      const Output count = scope.Call("Cast", {scope.Constant(static_cast<int>(values.size()))},
-                                      {{"DstT", values[0].dtype()}});
-      sum = scope.Call("RealDiv", {sum, count});
-    }
-    TANDEM_RETURN_IF_ERROR(scope.status());
-    return sum;
+    return reductions_.Reduce(host_scope().SubScope("reduce"), reduction, values);
   }
 
   absl::StatusOr<Output> GatherToHost(const PerReplica& values, int axis) override {
-    TANDEM_RETURN_IF_ERROR(CheckPerReplica(values));
-    if (values.size() == 1) return values[0];
-    const Scope scope = host_scope().SubScope("gather");
-    InputList inputs(values.begin(), values.end());
-    inputs.emplace_back(scope.Constant(axis));
-    const Output joined = scope.Call("ConcatV2", inputs);
-    TANDEM_RETURN_IF_ERROR(scope.status());
-    return joined;
+    return reductions_.Gather(host_scope().SubScope("gather"), values, axis);
   }
 
   absl::StatusOr<std::vector<std::vector<Gradient>>> ReduceGradients(
       const std::vector<PerReplicaGradient>& gradients) override {
-    for (size_t i = 0; i < gradients.size(); ++i) {
-      TANDEM_RETURN_IF_ERROR(CheckGradient(i, gradients[i]));
-    }
-    std::vector<std::vector<Gradient>> reduced(
-        gradients.size(), std::vector<Gradient>(static_cast<size_t>(num_copies())));
-    std::vector<size_t> bucket;
-    int64_t bytes = 0;
-    for (size_t i = gradients.size(); i-- > 0;) {
-      const PerReplicaGradient& gradient = gradients[i];
-      if (!gradient[0].exists()) continue;
-      if (num_replicas() == 1) {
-        // Nothing to reduce, but updates wait for all gradients all the same: an error on the way
-        // to the last of them must not leave some variables changed.
-        reduced[i][0] = gradient[0];
-        Arrived({gradient[0].values.node});
-        continue;
-      }
-      if (gradient[0].is_sparse()) {
-        TANDEM_RETURN_IF_ERROR(JoinSparse(gradient, reduced[i]));
-        continue;
-      }
-      if (!bucket.empty() && gradient[0].values.dtype() != gradients[bucket[0]][0].values.dtype()) {
-        Flush(gradients, bucket, reduced);
-        bytes = 0;
-      }
-      bucket.push_back(i);
-      bytes += BytesOf(gradient[0].values);
-      if (bytes >= options_.bucket_bytes) {
-        Flush(gradients, bucket, reduced);
-        bytes = 0;
-      }
-    }
-    Flush(gradients, bucket, reduced);
-    TANDEM_RETURN_IF_ERROR(root_.status());
-    return reduced;
+    return reductions_.ReduceGradients(
+        gradients, [this](std::initializer_list<Node*> nodes) { Arrived(nodes); });
   }
 
   absl::Status HoldUpdates(Node* node) override {
@@ -252,25 +171,23 @@ class ReplicaBuilder final : public StrategyBuilder {
   Scope ReplicaScope(int replica) override {
     const Scope scope =
         num_replicas() == 1 ? root_ : root_.SubScope(absl::StrCat("replica_", replica));
-    return scope.WithDevice(device_of_replica(replica));
+    return scope.WithDevice(layout_.device_of_replica(replica));
   }
 
   Output CurrentStep() const override { return step_; }
 
   Output ReadVariable(int replica, const StrategyVariable& variable, const Scope& scope) override {
-    for (const Assignment& assignment : assigned_) {
-      if (assignment.variable == &variable &&
-          static_cast<int>(assignment.values.size()) == replica + 1) {
-        return assignment.values.back();
-      }
+    if (const Assignment* const assignment = FindAssignment(variable);
+        assignment != nullptr && static_cast<int>(assignment->values.size()) == replica + 1) {
+      return assignment->values.back();
     }
-    Output& read = reads_[{variable.name(), replica}];
+    Output& read = reads_[{&variable, replica}];
     if (!read.valid()) {
       const bool own = variable.spec().synchronization == Synchronization::kOnRead;
       const int copy = own ? replica : copy_of(replica);
       read =
           scope.WithoutControlDependencies()
-              .WithDevice(own ? device_of_replica(replica) : device_of_copy(copy))
+              .WithDevice(own ? layout_.device_of_replica(replica) : device_of_copy(copy))
               .Call("ReadVariableOp", {variable.handle(copy)}, {{"dtype", variable.spec().dtype}});
       // A step reads before it writes, whatever depends on what.
       if (read.valid() && !step_name_.empty()) Arrived({read.node}, copy_of(replica));
@@ -289,24 +206,24 @@ class ReplicaBuilder final : public StrategyBuilder {
       return errors::InvalidArgument("replica ", replica, " assigns variable '", variable.name(),
                                      "' an invalid output");
     }
-    for (Assignment& assignment : assigned_) {
-      if (assignment.variable != &variable) continue;
-      const int replicas = static_cast<int>(assignment.values.size());
+    if (Assignment* const assignment = FindAssignment(variable)) {
+      const int replicas = static_cast<int>(assignment->values.size());
       if (replicas == replica + 1) {
-        assignment.values.back() = value;  // The last one counts.
+        assignment->values.back() = value;  // The last one counts.
         return absl::OkStatus();
       }
       if (replicas != replica) {
         return errors::InvalidArgument("variable '", variable.name(), "' is assigned by replica ",
                                        replica, " and not by all replicas before it");
       }
-      assignment.values.push_back(value);
+      assignment->values.push_back(value);
       return absl::OkStatus();
     }
     if (replica != 0) {
       return errors::InvalidArgument("variable '", variable.name(), "' is assigned by replica ",
                                      replica, " and not by those before it");
     }
+    assignment_of_.emplace(&variable, assigned_.size());
     assigned_.push_back({&variable, {value}});
     return absl::OkStatus();
   }
@@ -323,8 +240,8 @@ class ReplicaBuilder final : public StrategyBuilder {
     } else {
       // The n-th call of every replica in a step is one operation.
       const size_t call = next_call_[static_cast<size_t>(replica)]++;
-      if (call == calls_.size()) calls_.push_back(kInstances * num_operations_++);
-      results = AllReduceNode(replica, calls_[call], reduction, values, scope);
+      if (call == calls_.size()) calls_.push_back(reductions_.NewOperation());
+      results = reductions_.AllReduce(scope, replica, calls_[call], reduction, values);
       if (!results.empty()) Arrived({results[0].node});
     }
     results.resize(values.size());
@@ -332,47 +249,6 @@ class ReplicaBuilder final : public StrategyBuilder {
   }
 
  private:
-  // What comes from outside: one valid value a replica.
-  absl::Status CheckPerReplica(const PerReplica& values) const {
-    if (static_cast<int>(values.size()) != num_replicas()) {
-      return errors::InvalidArgument("there are ", values.size(), " values of ", num_replicas(),
-                                     " replicas; one of each is wanted");
-    }
-    for (const Output& value : values) {
-      if (!value.valid()) return errors::InvalidArgument("a replica's value is an invalid output");
-    }
-    return absl::OkStatus();
-  }
-
-  // A variable's gradients: one of each replica, all alike, or none of any.
-  absl::Status CheckGradient(size_t number, const PerReplicaGradient& gradient) const {
-    if (static_cast<int>(gradient.size()) != num_replicas()) {
-      return errors::InvalidArgument("list ", number, " of gradients has ", gradient.size(),
-                                     " entries for ", num_replicas(),
-                                     " replicas; one of each is wanted");
-    }
-    for (size_t r = 1; r < gradient.size(); ++r) {
-      if (gradient[r].exists() != gradient[0].exists()) {
-        return errors::InvalidArgument("of list ", number, " of gradients replica ",
-                                       gradient[0].exists() ? r : 0, " has none and replica ",
-                                       gradient[0].exists() ? 0 : r,
-                                       " has one; every replica must run the same model");
-      }
-      if (!gradient[0].exists()) continue;
-      if (gradient[r].is_sparse() != gradient[0].is_sparse() ||
-          gradient[r].values.dtype() != gradient[0].values.dtype()) {
-        return errors::InvalidArgument("of list ", number, " of gradients replica 0 has a ",
-                                       Kind(gradient[0]), " one and replica ", r, " a ",
-                                       Kind(gradient[r]), " one; all must be alike");
-      }
-    }
-    return absl::OkStatus();
-  }
-  static std::string Kind(const Gradient& gradient) {
-    return absl::StrCat(gradient.is_sparse() ? "sparse " : "dense ",
-                        DataTypeName(gradient.values.dtype()));
-  }
-
   // A replica that makes fewer calls would leave the others waiting for ever.
   absl::Status CheckCalls() const {
     for (size_t r = 1; r < next_call_.size(); ++r) {
@@ -387,17 +263,15 @@ class ReplicaBuilder final : public StrategyBuilder {
     return absl::OkStatus();
   }
 
-  int num_devices() const { return static_cast<int>(options_.devices.size()); }
-  // Replica i of V belongs to device floor(i·N/V): each device has a contiguous range.
-  int device_of(int replica) const { return replica * num_devices() / num_replicas(); }
-  const std::string& device_of_replica(int replica) const {
-    return options_.devices[static_cast<size_t>(device_of(replica))];
-  }
-
   struct Assignment {
     const StrategyVariable* variable;
     PerReplica values;
   };
+
+  Assignment* FindAssignment(const StrategyVariable& variable) {
+    const auto found = assignment_of_.find(&variable);
+    return found == assignment_of_.end() ? nullptr : &assigned_[found->second];
+  }
 
   // Where nodes run that change a copy: after all that the step waits for.
   Scope UpdateScope(int copy) {
@@ -409,7 +283,11 @@ class ReplicaBuilder final : public StrategyBuilder {
   // No copy changes before these have run. Every copy waits for all reductions: one that arrives on
   // its own device may fail on another one.
   void Arrived(std::initializer_list<Node*> nodes) {
-    for (int copy = 0; copy < num_copies(); ++copy) Arrived(nodes, copy);
+    if (num_copies() == 1) {
+      Arrived(nodes, 0);
+    } else if (all_arrived_ != nullptr) {
+      for (Node* node : nodes) graph()->AddControlEdge(node, all_arrived_);
+    }
   }
   void Arrived(std::initializer_list<Node*> nodes, int copy) {
     if (barriers_.empty() || barriers_[static_cast<size_t>(copy)] == nullptr) return;
@@ -435,7 +313,7 @@ class ReplicaBuilder final : public StrategyBuilder {
         if (!mirrored) Arrived({value.node});
         const Scope scope =
             UpdateScope(mirrored ? copy : copy_of(copy))
-                .WithDevice(mirrored ? device_of_copy(copy) : device_of_replica(copy))
+                .WithDevice(mirrored ? device_of_copy(copy) : layout_.device_of_replica(copy))
                 .SubScope("assign");
         ended_.push_back(
             scope.AddNode("AssignVariableOp", {assignment.variable->handle(copy), value}));
@@ -462,98 +340,28 @@ class ReplicaBuilder final : public StrategyBuilder {
         " replicas, but its spec does not say how their values become one (aggregation)");
   }
 
-  static int64_t BytesOf(const Output& value) {
-    int64_t bytes = static_cast<int64_t>(DataTypeSize(RemoveReference(value.dtype())));
-    if (!value.shape().IsFullyDefined()) return bytes;
-    for (const int64_t size : value.shape().dims()) bytes *= size;
-    return bytes;
-  }
-
-  std::vector<Output> AllReduceNode(int replica, int64_t instance, Reduction reduction,
-                                    const std::vector<Output>& values, const Scope& scope) {
-    InputList inputs;
-    for (const Output& value : values) inputs.emplace_back(value);
-    return scope.CallMulti("_TandemAllReduce", inputs,
-                           {{"group", kReplicaGroup},
-                            {"member", replica},
-                            {"instance", instance},
-                            {"reduction", NameOf(reduction)}});
-  }
-
-  static Output Tree(const Scope& scope, const char* op, const PerReplica& values, size_t first,
-                     size_t last) {
-    const size_t n = last - first;
-    if (n == 1) return values[first];
-    size_t half = 1;
-    while (half * 2 < n) half *= 2;
-    const Output left = Tree(scope, op, values, first, first + half);
-    const Output right = Tree(scope, op, values, first + half, last);
-    return scope.Call(op, {left, right});
-  }
-
-  // Reduces the gradients of a bucket in one operation a replica, and empties the bucket.
-  void Flush(const std::vector<PerReplicaGradient>& gradients, std::vector<size_t>& bucket,
-             std::vector<std::vector<Gradient>>& reduced) {
-    if (bucket.empty()) return;
-    const int64_t instance = kInstances * num_operations_++;
-    const int64_t number = num_buckets_++;
-    for (int replica = 0; replica < num_replicas(); ++replica) {
-      std::vector<Output> values;
-      for (const size_t i : bucket) {
-        values.push_back(gradients[i][static_cast<size_t>(replica)].values);
-      }
-      const Scope scope =
-          root_.WithDevice(device_of_replica(replica))
-              .WithOpName(absl::StrCat("reduce/bucket_", number, "/replica_", replica));
-      const std::vector<Output> results =
-          AllReduceNode(replica, instance, Reduction::kSum, values, scope);
-      if (results.size() != bucket.size()) return;  // The scope keeps the error.
-      Arrived({results[0].node});
-      for (size_t k = 0; k < bucket.size(); ++k) {
-        // Virtual replicas of one device get the same results; the copy takes those of the first.
-        Gradient& target = reduced[bucket[k]][static_cast<size_t>(copy_of(replica))];
-        if (!target.exists()) target = Gradient(results[k]);
-      }
-    }
-    bucket.clear();
-  }
-
-  absl::Status JoinSparse(const PerReplicaGradient& gradient, std::vector<Gradient>& copies) {
-    const Scope scope = host_scope().SubScope("reduce/sparse");
-    InputList values;
-    InputList indices;
-    for (const Gradient& part : gradient) {
-      values.emplace_back(part.values);
-      indices.emplace_back(part.indices);
-    }
-    const Output axis = scope.Constant(0);
-    values.emplace_back(axis);
-    indices.emplace_back(axis);
-    const Gradient joined(scope.Call("ConcatV2", values), scope.Call("ConcatV2", indices),
-                          gradient[0].dense_shape);
-    TANDEM_RETURN_IF_ERROR(scope.status());
-    Arrived({joined.values.node, joined.indices.node});
-    for (Gradient& copy : copies) copy = joined;
-    return absl::OkStatus();
-  }
-
-  const ReplicaBuilderOptions options_;
+  const ReplicaLayout layout_;
   const Scope root_;
+  Reductions reductions_;
   Node* initialize_ = nullptr;
   std::vector<std::unique_ptr<StrategyVariable>> variables_;
-  int64_t num_operations_ = 0;
-  int64_t num_buckets_ = 0;
+  absl::flat_hash_map<std::string, StrategyVariable*> by_name_;
 
   // Of the step that has begun.
   std::string step_name_;
   Output step_;
-  std::map<std::pair<std::string, int>, Output> reads_;  // Looked up only.
-  std::vector<size_t> next_call_;                        // Of AllReduce, by replica.
-  std::vector<int64_t> calls_;                           // The instance of each call.
-  std::vector<Assignment> assigned_;
+  absl::flat_hash_map<std::pair<const StrategyVariable*, int>, Output> reads_;  // By replica.
+  std::vector<size_t> next_call_;     // Of AllReduce, by replica.
+  std::vector<int64_t> calls_;        // The instance of each call.
+  std::vector<Assignment> assigned_;  // In the order of the calls.
+  absl::flat_hash_map<const StrategyVariable*, size_t> assignment_of_;
   // By copy: nodes that run when all has arrived that the step waits for, and so decide that it
   // changes all that it has to change, or nothing.
   std::vector<Node*> barriers_;
+  // Where there are several copies: runs when all has arrived that every copy waits for, before
+  // their barriers. With an edge from each of R replicas to each of as many copies the graph would
+  // grow with the square of R.
+  Node* all_arrived_ = nullptr;
   std::vector<Node*> ended_;
 };
 
@@ -569,7 +377,7 @@ absl::StatusOr<std::unique_ptr<StrategyBuilder>> NewReplicaBuilder(ReplicaBuilde
                                    " virtual replicas; that cannot be fewer than the ", devices,
                                    " devices");
   }
-  return std::make_unique<ReplicaBuilder>(std::move(options));
+  return std::make_unique<ReplicaBuilder>(options);
 }
 
 }  // namespace tandem

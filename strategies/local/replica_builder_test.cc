@@ -3,6 +3,7 @@
 #include "strategies/local/replica_builder.h"
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace tandem {
@@ -112,6 +113,31 @@ TEST_F(Builder, OutsideAStepNothingIsReduced) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   ASSERT_EQ(results.size(), 1u);
   EXPECT_FALSE(results[0].valid());
+}
+
+// The control edges of a step in which so many replicas reduce a gradient.
+int64_t ControlEdges(int replicas) {
+  ReplicaBuilderOptions options;
+  for (int i = 0; i < replicas; ++i) {
+    options.devices.push_back(absl::StrCat("/device:CPU:", i));
+  }
+  const auto builder = NewReplicaBuilder(options);
+  EXPECT_TRUE(builder.ok()) << builder.status();
+  EXPECT_TRUE((*builder)->BeginStep("train").ok());
+  const Gradient gradient((*builder)->host_scope().Constant(1.0f));
+  const PerReplicaGradient gradients(static_cast<size_t>(replicas), gradient);
+  EXPECT_TRUE((*builder)->ReduceGradients({gradients, gradients}).ok());
+  EXPECT_TRUE((*builder)->EndStep().ok());
+  int64_t edges = 0;
+  for (const Node* node : (*builder)->graph()->nodes()) {
+    edges += static_cast<int64_t>(node->control_inputs().size());
+  }
+  return edges;
+}
+
+TEST(ReplicaBuilder, TheGraphGrowsWithTheReplicasAndNotWithTheirSquare) {
+  const int64_t few = ControlEdges(8);
+  EXPECT_LE(ControlEdges(64), 8 * few);
 }
 
 }  // namespace

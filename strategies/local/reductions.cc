@@ -1,0 +1,232 @@
+#include "strategies/local/reductions.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status.h"
+#include "strategies/local/replica_builder.h"
+
+namespace tandem {
+namespace {
+
+// Operations are numbered by multiples of it; their gradients take the numbers in between
+// (kernels/collective/all_reduce.cc).
+constexpr int64_t kInstances = 1024;
+
+// As the attribute of _TandemAllReduce has it.
+const char* NameOf(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kSum:
+      return "sum";
+    case Reduction::kMean:
+      return "mean";
+    case Reduction::kMin:
+      return "min";
+    case Reduction::kMax:
+      return "max";
+    case Reduction::kProduct:
+      break;
+  }
+  return "product";
+}
+
+// The op that joins two values; means are sums first.
+const char* OpOf(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kSum:
+    case Reduction::kMean:
+      return "AddV2";
+    case Reduction::kMin:
+      return "Minimum";
+    case Reduction::kMax:
+      return "Maximum";
+    case Reduction::kProduct:
+      break;
+  }
+  return "Mul";
+}
+
+Output Tree(const Scope& scope, const char* op, const PerReplica& values, size_t first,
+            size_t last) {
+  const size_t n = last - first;
+  if (n == 1) return values[first];
+  size_t half = 1;
+  while (half * 2 < n) half *= 2;
+  const Output left = Tree(scope, op, values, first, first + half);
+  const Output right = Tree(scope, op, values, first + half, last);
+  return scope.Call(op, {left, right});
+}
+
+int64_t BytesOf(const Output& value) {
+  int64_t bytes = static_cast<int64_t>(DataTypeSize(RemoveReference(value.dtype())));
+  if (!value.shape().IsFullyDefined()) return bytes;
+  for (const int64_t size : value.shape().dims()) bytes *= size;
+  return bytes;
+}
+
+std::string Kind(const Gradient& gradient) {
+  return absl::StrCat(gradient.is_sparse() ? "sparse " : "dense ",
+                      DataTypeName(gradient.values.dtype()));
+}
+
+}  // namespace
+
+absl::Status Reductions::CheckPerReplica(const PerReplica& values) const {
+  if (static_cast<int>(values.size()) != layout_.num_replicas()) {
+    return errors::InvalidArgument("there are ", values.size(), " values of ",
+                                   layout_.num_replicas(), " replicas; one of each is wanted");
+  }
+  for (const Output& value : values) {
+    if (!value.valid()) return errors::InvalidArgument("a replica's value is an invalid output");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Output> Reductions::Reduce(const Scope& scope, Reduction reduction,
+                                          const PerReplica& values) {
+  TANDEM_RETURN_IF_ERROR(CheckPerReplica(values));
+  Output sum = Tree(scope, OpOf(reduction), values, 0, values.size());
+  if (reduction == Reduction::kMean && values.size() > 1) {
+    const Output count = scope.Call("Cast", {scope.Constant(static_cast<int>(values.size()))},
+                                    {{"DstT", values[0].dtype()}});
+    sum = scope.Call("RealDiv", {sum, count});
+  }
+  TANDEM_RETURN_IF_ERROR(scope.status());
+  return sum;
+}
+
+absl::StatusOr<Output> Reductions::Gather(const Scope& scope, const PerReplica& values, int axis) {
+  TANDEM_RETURN_IF_ERROR(CheckPerReplica(values));
+  if (values.size() == 1) return values[0];
+  InputList inputs(values.begin(), values.end());
+  inputs.emplace_back(scope.Constant(axis));
+  const Output joined = scope.Call("ConcatV2", inputs);
+  TANDEM_RETURN_IF_ERROR(scope.status());
+  return joined;
+}
+
+int64_t Reductions::NewOperation() { return kInstances * num_operations_++; }
+
+std::vector<Output> Reductions::AllReduce(const Scope& scope, int replica, int64_t operation,
+                                          Reduction reduction,
+                                          const std::vector<Output>& values) const {
+  const InputList inputs(values.begin(), values.end());
+  return scope.CallMulti("_TandemAllReduce", inputs,
+                         {{"group", kReplicaGroup},
+                          {"member", replica},
+                          {"instance", operation},
+                          {"reduction", NameOf(reduction)}});
+}
+
+absl::StatusOr<std::vector<std::vector<Gradient>>> Reductions::ReduceGradients(
+    const std::vector<PerReplicaGradient>& gradients, Arrived arrived) {
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    TANDEM_RETURN_IF_ERROR(CheckGradient(i, gradients[i]));
+  }
+  std::vector<std::vector<Gradient>> reduced(
+      gradients.size(), std::vector<Gradient>(static_cast<size_t>(layout_.num_copies())));
+  std::vector<size_t> bucket;
+  int64_t bytes = 0;
+  for (size_t i = gradients.size(); i-- > 0;) {
+    const PerReplicaGradient& gradient = gradients[i];
+    if (!gradient[0].exists()) continue;
+    if (layout_.num_replicas() == 1) {
+      // Nothing to reduce, but updates wait for all gradients all the same: an error on the way
+      // to the last of them must not leave some variables changed.
+      reduced[i][0] = gradient[0];
+      arrived({gradient[0].values.node});
+      continue;
+    }
+    if (gradient[0].is_sparse()) {
+      TANDEM_RETURN_IF_ERROR(JoinSparse(gradient, reduced[i], arrived));
+      continue;
+    }
+    if (!bucket.empty() && gradient[0].values.dtype() != gradients[bucket[0]][0].values.dtype()) {
+      Flush(gradients, bucket, reduced, arrived);
+      bytes = 0;
+    }
+    bucket.push_back(i);
+    bytes += BytesOf(gradient[0].values);
+    if (bytes >= bucket_bytes_) {
+      Flush(gradients, bucket, reduced, arrived);
+      bytes = 0;
+    }
+  }
+  Flush(gradients, bucket, reduced, arrived);
+  TANDEM_RETURN_IF_ERROR(root_.status());
+  return reduced;
+}
+
+// A variable's gradients: one of each replica, all alike, or none of any.
+absl::Status Reductions::CheckGradient(size_t number, const PerReplicaGradient& gradient) const {
+  if (static_cast<int>(gradient.size()) != layout_.num_replicas()) {
+    return errors::InvalidArgument("list ", number, " of gradients has ", gradient.size(),
+                                   " entries for ", layout_.num_replicas(),
+                                   " replicas; one of each is wanted");
+  }
+  for (size_t r = 1; r < gradient.size(); ++r) {
+    if (gradient[r].exists() != gradient[0].exists()) {
+      return errors::InvalidArgument("of list ", number, " of gradients replica ",
+                                     gradient[0].exists() ? r : 0, " has none and replica ",
+                                     gradient[0].exists() ? 0 : r,
+                                     " has one; every replica must run the same model");
+    }
+    if (!gradient[0].exists()) continue;
+    if (gradient[r].is_sparse() != gradient[0].is_sparse() ||
+        gradient[r].values.dtype() != gradient[0].values.dtype()) {
+      return errors::InvalidArgument("of list ", number, " of gradients replica 0 has a ",
+                                     Kind(gradient[0]), " one and replica ", r, " a ",
+                                     Kind(gradient[r]), " one; all must be alike");
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Reductions::Flush(const std::vector<PerReplicaGradient>& gradients,
+                       std::vector<size_t>& bucket, std::vector<std::vector<Gradient>>& reduced,
+                       Arrived arrived) {
+  if (bucket.empty()) return;
+  const int64_t operation = NewOperation();
+  const int64_t number = num_buckets_++;
+  for (int replica = 0; replica < layout_.num_replicas(); ++replica) {
+    std::vector<Output> values;
+    for (const size_t i : bucket) {
+      values.push_back(gradients[i][static_cast<size_t>(replica)].values);
+    }
+    const Scope scope =
+        root_.WithDevice(layout_.device_of_replica(replica))
+            .WithOpName(absl::StrCat("reduce/bucket_", number, "/replica_", replica));
+    const std::vector<Output> results =
+        AllReduce(scope, replica, operation, Reduction::kSum, values);
+    if (results.size() != bucket.size()) return;  // The scope keeps the error.
+    arrived({results[0].node});
+    for (size_t k = 0; k < bucket.size(); ++k) {
+      // Virtual replicas of one device get the same results; the copy takes those of the first.
+      Gradient& target = reduced[bucket[k]][static_cast<size_t>(layout_.copy_of(replica))];
+      if (!target.exists()) target = Gradient(results[k]);
+    }
+  }
+  bucket.clear();
+}
+
+absl::Status Reductions::JoinSparse(const PerReplicaGradient& gradient,
+                                    std::vector<Gradient>& copies, Arrived arrived) {
+  const Scope scope = root_.WithDevice(kHostDevice).SubScope("reduce/sparse");
+  InputList values;
+  InputList indices;
+  for (const Gradient& part : gradient) {
+    values.emplace_back(part.values);
+    indices.emplace_back(part.indices);
+  }
+  const Output axis = scope.Constant(0);
+  values.emplace_back(axis);
+  indices.emplace_back(axis);
+  const Gradient joined(scope.Call("ConcatV2", values), scope.Call("ConcatV2", indices),
+                        gradient[0].dense_shape);
+  TANDEM_RETURN_IF_ERROR(scope.status());
+  arrived({joined.values.node, joined.indices.node});
+  for (Gradient& copy : copies) copy = joined;
+  return absl::OkStatus();
+}
+
+}  // namespace tandem
