@@ -14,10 +14,16 @@ part_tests() {
 # filter_by_label FILTER: of the labels on stdin, those that contain FILTER.
 filter_by_label() { grep -F -- "$1" || true; }
 
+# python_cases FILE...: the cases of tests in Python (unittest), as Suite.case, one a line.
+python_cases() {
+  awk '/^class / { sub(/^class /, ""); sub(/[^A-Za-z0-9_].*/, ""); suite = $0 }
+    /^    def test_/ { sub(/^    def /, ""); sub(/\(.*/, ""); print suite "." $0 }' "$@"
+}
+
 # filter_by_case FILTER: of the labels on stdin, the tests with a case whose Suite.Case contains
 # FILTER, by reading the sources.
 filter_by_case() {
-  local filter="$1" files labels
+  local filter="$1" files labels file
   # "Prefix/Suite.Case/3", as a parameterized case is reported, is Suite.Case in the source.
   filter="$(sed -E 's#^.*/([A-Za-z0-9_]+\.)#\1#; s#(\.[A-Za-z0-9_]+)/.*$#\1#' <<<"$filter")"
   labels="$(cat)"
@@ -27,7 +33,10 @@ filter_by_case() {
         grep -oE '\bTEST(_[FP])?\( *[A-Za-z0-9_]+, *[A-Za-z0-9_]+|TYPED_TEST(_P)?\( *[A-Za-z0-9_]+, *[A-Za-z0-9_]+' |
         sed -E 's/.*\( *//; s/, */./' | grep -qF -- "$filter" && echo "${file#./}"
     done || true)"
-  [[ -n "$files" ]] || return 0
+  for file in tests/clients/*_test.py; do
+    ! python_cases "$file" | grep -qF -- "$filter" || files+=$'\n'"$file"
+  done
+  [[ -n "${files//$'\n'/}" ]] || return 0
   # A file may belong to a library of several tests, or to no target at all (--keep_going).
   comm -12 <(sort -u <<<"$labels") <(bazel query --keep_going --noshow_progress \
     "tests(rdeps($ALL_TARGETS, set($(tr '\n' ' ' <<<"$files"))))" 2>/dev/null | sort -u)
@@ -43,6 +52,7 @@ run_tests() {
     options+=("--config=$part")
     suffix=" [$part]"
   fi
+  [[ "$part" != clients ]] || options+=("--test_env=TANDEM_CLIENTS_PYTHON=$CLIENTS_PYTHON")
   [[ -z "$cases" ]] || options+=("--test_filter=*$cases*")
   printf '%s\n' "$@" >"$SCRATCH/targets"
   events="$SCRATCH/events"
@@ -53,6 +63,27 @@ run_tests() {
   # disk, Ctrl-C) says nothing about the tests.
   [[ $rc -eq 0 || $rc -eq 1 || $rc -eq 3 ]] || die "bazel test ended with exit code $rc"
   count_results "$events" "$suffix" "$@"
+}
+
+# prepare_clients LABEL...: sees to the Python environment that these tests need. Fails when they are
+# not to run or cannot, and has counted that.
+prepare_clients() {
+  local label file case
+  (($# > 0)) || return 0
+  if ((NO_TENSORFLOW == 1)); then
+    for label in "$@"; do
+      # The source of a client_test has its name.
+      file="${label#//}"
+      while read -r case; do
+        count_case skipped "$label $case" ''
+      done < <(python_cases "${file/://}.py")
+    done
+    return 1
+  fi
+  CLIENTS_PYTHON="$(tools/lib/venv.sh)" && return 0
+  count_case failed "the tests with TensorFlow ($# programs)" \
+    "no Python environment, see above; --no_tensorflow skips them"
+  return 1
 }
 
 # The lock annotations of every source, checked by clang; counts as one case.

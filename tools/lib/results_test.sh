@@ -80,6 +80,17 @@ sed 's/<\/testcase>/<error message="exited with error code 1"><\/error>&/' "$scr
 expect 'a failing script is one failure' \
   'failed x/script_test (exited with error code 1);' "$(cases "$scratch/failed_script.xml")"
 
+cat >"$scratch/of_python_test.py" <<'PY'
+class Reads(Base):
+    def helper(self):
+    def test_one(self):
+class Writes(Base):
+    def test_two(self, more):
+PY
+source tools/lib/parts.sh
+expect 'the cases of a test in Python' $'Reads.test_one\nWrites.test_two' \
+  "$(python_cases "$scratch/of_python_test.py")"
+
 # event LABEL STATUS XML
 event() {
   printf '{"id":{"testResult":{"label":"%s","run":1,"shard":1}},"testResult":{"testActionOutput":' "$1"
