@@ -1,13 +1,10 @@
 #include "core/io/npy.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <complex>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -17,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "core/base/status.h"
+#include "core/io/file.h"
 
 // The format (NumPy Enhancement Proposal 1):
 //
@@ -409,22 +407,6 @@ absl::StatusOr<std::string> SerializeStrings(const Tensor& tensor) {
   return bytes;
 }
 
-// A descriptor of an open file, closed with its scope.
-class File {
- public:
-  explicit File(int descriptor) : descriptor_(descriptor) {}
-  ~File() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int get() const { return descriptor_; }
-  int Close() { return close(std::exchange(descriptor_, -1)); }
-
- private:
-  int descriptor_;
-};
-
 }  // namespace
 
 absl::StatusOr<Tensor> ParseNpy(absl::string_view bytes, absl::string_view name) {
@@ -432,24 +414,9 @@ absl::StatusOr<Tensor> ParseNpy(absl::string_view bytes, absl::string_view name)
 }
 
 absl::StatusOr<Tensor> ReadNpy(const std::string& path) {
-  File file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
-  std::string bytes;
-  size_t size = 0;
-  for (;;) {
-    // Grows with what arrives, since the size of a pipe is not known.
-    if (bytes.size() - size < (size_t{64} << 10)) {
-      bytes.resize(std::max(2 * size, size_t{256} << 10));
-    }
-    const ssize_t got = read(file.get(), bytes.data() + size, bytes.size() - size);
-    if (got == 0) break;
-    if (got < 0) {
-      if (errno == EINTR) continue;
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path, " at byte ", size));
-    }
-    size += static_cast<size_t>(got);
-  }
-  return ParseNpy(absl::string_view(bytes).substr(0, size), path);
+  TANDEM_ASSIGN_OR_RETURN(const std::string bytes,
+                          ReadFile(PosixFileSystem(), path, std::numeric_limits<int64_t>::max()));
+  return ParseNpy(bytes, path);
 }
 
 absl::StatusOr<std::string> SerializeNpy(const Tensor& tensor) {
@@ -475,19 +442,10 @@ absl::StatusOr<std::string> SerializeNpy(const Tensor& tensor) {
 absl::Status WriteNpy(const std::string& path, const Tensor& tensor) {
   absl::StatusOr<std::string> bytes = SerializeNpy(tensor);
   if (!bytes.ok()) return WithContext(bytes.status(), path);
-  File file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (file.get() < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
-  for (size_t written = 0; written < bytes->size();) {
-    const ssize_t put = write(file.get(), bytes->data() + written, bytes->size() - written);
-    if (put < 0) {
-      if (errno == EINTR) continue;
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path, ": ", written, " of ",
-                                                     bytes->size(), " bytes are written"));
-    }
-    written += static_cast<size_t>(put);
-  }
-  if (file.Close() != 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot close ", path));
-  return absl::OkStatus();
+  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file,
+                          PosixFileSystem()->OpenToWrite(path, WriteMode::kReplace));
+  TANDEM_RETURN_IF_ERROR(file->Append(*bytes));
+  return file->Close();
 }
 
 }  // namespace tandem
