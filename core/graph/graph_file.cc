@@ -1,31 +1,16 @@
 #include "core/graph/graph_file.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <memory>
+#include <string>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/base/text_proto.h"
+#include "core/io/file.h"
 #include "proto/graph.pb.h"
 
 namespace tandem {
 namespace {
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             &std::fclose);
-  if (file == nullptr) return absl::ErrnoToStatus(errno, "cannot be opened");
-  std::string contents;
-  char buffer[1 << 16];
-  size_t size;
-  while ((size = std::fread(buffer, 1, sizeof(buffer), file.get())) > 0) {
-    contents.append(buffer, size);
-  }
-  if (std::ferror(file.get())) return absl::ErrnoToStatus(errno, "cannot be read");
-  return contents;
-}
 
 // Text has no control characters but these, and the binary form of a node always has others: the
 // tag of its op is 0x12.
@@ -39,17 +24,16 @@ bool IsText(const std::string& contents) {
 
 absl::Status ReadGraphFile(const std::string& path, tensorflow::GraphDef* def) {
   const std::string context = absl::StrCat("graph file '", path, "'");
-  const absl::StatusOr<std::string> contents = ReadFile(path);
-  if (!contents.ok()) return WithContext(contents.status(), context);
-  if (contents->empty()) {
+  TANDEM_ASSIGN_OR_RETURN(const std::string contents, ReadFile(PosixFileSystem(), path));
+  if (contents.empty()) {
     return errors::InvalidArgument(context, ": the file is empty; a GraphDef is expected");
   }
-  if (!IsText(*contents)) {
-    if (def->ParseFromString(*contents)) return absl::OkStatus();
-    return errors::InvalidArgument(context, ": its ", contents->size(),
+  if (!IsText(contents)) {
+    if (def->ParseFromString(contents)) return absl::OkStatus();
+    return errors::InvalidArgument(context, ": its ", contents.size(),
                                    " bytes are no GraphDef, neither in binary nor in text form");
   }
-  const absl::Status parsed = ParseTextProto(*contents, def);
+  const absl::Status parsed = ParseTextProto(contents, def);
   if (parsed.ok()) return parsed;
   return errors::InvalidArgument(context, ": ", parsed.message(),
                                  "; a GraphDef as text is expected");
