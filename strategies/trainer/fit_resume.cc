@@ -19,9 +19,11 @@ absl::Status Trainer::FitRun::Resume() {
   }
   TANDEM_RETURN_IF_ERROR(RestoreCallbacks(options_.callbacks, state.callbacks));
   TANDEM_RETURN_IF_ERROR(input_.Restore(state.input, [this] { return CheckStop(); }));
-  TANDEM_LOG(Info) << "goes on after step " << state.step << ", in epoch " << state.epoch + 1
-                   << ", from the checkpoint '" << checkpoints_->prefix() << "'"
-                   << (state.ended ? "; a callback had ended the training there" : "");
+  const bool is_done = state.epoch >= options_.epochs || (state.ended && !state.running);
+  TANDEM_LOG(Info) << (is_done ? "the training is done: " : "goes on after ") << state.step
+                   << " steps, " << state.epoch << " epochs"
+                   << (state.ended ? ", ended by a callback" : "") << " (" << checkpoints_->prefix()
+                   << ")";
   trainer_.step_ = state.step;
   epoch_ = state.epoch;
   ends_ = state.ended;

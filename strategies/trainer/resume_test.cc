@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/algorithm/container.h"
+#include "core/base/status.h"
 #include "gtest/gtest.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/input/functions.h"
@@ -263,6 +264,31 @@ TEST(ResumeElsewhere, GoesOnUnderAnotherStrategy) {
   ASSERT_TRUE(after.status.ok()) << after.status;
   EXPECT_EQ(after.steps, 3 * kStepsPerEpoch);
   EXPECT_EQ(after.history[1].loss, many_in_flight.history[1].loss);
+}
+
+TEST(ResumeElsewhere, AStopThatHadToCancelStepsSavesNothing) {
+  // Five steps end together; the training is stopped when the second epoch has begun three.
+  const testing::UnrulyStrategy unruly({.steps_in_flight = 5});
+  int calls = 0;
+  const OpenEpoch data = [&calls](int epoch) -> absl::StatusOr<NextBatch> {
+    TANDEM_ASSIGN_OR_RETURN(NextBatch inner, Epochs(testing::Data())(epoch));
+    return NextBatch([inner, &calls] {
+      if (++calls == kStepsPerEpoch + 1 + 3) std::raise(SIGTERM);
+      return inner();
+    });
+  };
+  FaultyFileSystem files;
+  FitOptions fit = SavingTo(&files, 0);
+  fit.step_grace = absl::Milliseconds(1);
+  const Outcome stopped = Train(unruly, {.data = data}, fit);
+  EXPECT_EQ(ExitCodeOf(stopped.status), 143) << stopped.status;
+  EXPECT_EQ(stopped.steps, 8);
+  const auto checkpoint = Checkpoint::Open("/run", {&files});
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ((*checkpoint)->prefix(), "/run/ckpt-5");
+  const Outcome resumed = Train(unruly, {.data = data}, Resuming(&files, 0));
+  ASSERT_TRUE(resumed.status.ok()) << resumed.status;
+  for (const EpochResult& epoch : resumed.history) EXPECT_EQ(epoch.examples, 37);
 }
 
 TEST(ResumeElsewhere, CheckpointsHaveTheNamesOfTheProgram) {
