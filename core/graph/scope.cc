@@ -3,6 +3,7 @@
 #include <map>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/graph/device_name.h"
@@ -137,10 +138,12 @@ Scope Scope::WithOpName(absl::string_view name) const {
 
 Scope Scope::WithControlDependencies(absl::Span<Node* const> nodes) const {
   Scope scope(*this);
+  absl::flat_hash_set<const Node*> known(control_dependencies_.begin(),
+                                         control_dependencies_.end());
   for (Node* const node : nodes) {
     if (node == nullptr) {
       UpdateStatus(errors::InvalidArgument("scope '", path_, "': a control dependency is no node"));
-    } else if (!absl::c_linear_search(scope.control_dependencies_, node)) {
+    } else if (known.insert(node).second) {
       scope.control_dependencies_.push_back(node);
     }
   }

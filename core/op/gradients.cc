@@ -1,8 +1,11 @@
 #include "core/op/gradients.h"
 
+#include <functional>
+#include <queue>
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "core/base/status.h"
@@ -71,12 +74,11 @@ class Differentiator {
       }
     }
     for (const Output& stop : options_.stop_at) stops_.insert(stop);
-    TANDEM_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph_->TopologicalOrder());
     // Gradient functions add nodes while we walk; only those of the forward pass are walked.
-    FindBetween(ys, xs);
+    TANDEM_ASSIGN_OR_RETURN(const std::vector<Node*> order, InOrder(FindBetween(ys, xs)));
     for (size_t i = 0; i < ys.size(); ++i) TANDEM_RETURN_IF_ERROR(Seed(ys[i], i));
     for (auto node = order.rbegin(); node != order.rend(); ++node) {
-      if (IsBetween(**node)) TANDEM_RETURN_IF_ERROR(Step(*node));
+      TANDEM_RETURN_IF_ERROR(Step(*node));
     }
     std::vector<Gradient> results;
     for (const Output& x : xs) {
@@ -92,9 +94,9 @@ class Differentiator {
            between_[static_cast<size_t>(node.id())];
   }
 
-  // Marks the nodes through which a gradient may flow: those that depend on an x and on which a y
-  // depends.
-  void FindBetween(const std::vector<Output>& ys, const std::vector<Output>& xs) {
+  // Marks the nodes through which a gradient may flow, and returns them: those that depend on an x
+  // and on which a y depends.
+  std::vector<Node*> FindBetween(const std::vector<Output>& ys, const std::vector<Output>& xs) {
     const size_t limit = static_cast<size_t>(graph_->id_limit());
     std::vector<bool> from_x(limit, false);
     std::vector<Node*> stack;
@@ -120,6 +122,7 @@ class Differentiator {
       }
     }
     between_.assign(limit, false);
+    std::vector<Node*> between;
     for (const Output& y : ys) stack.push_back(y.node);
     while (!stack.empty()) {
       Node* const node = stack.back();
@@ -127,10 +130,44 @@ class Differentiator {
       const size_t id = static_cast<size_t>(node->id());
       if (between_[id] || !from_x[id]) continue;
       between_[id] = true;
+      between.push_back(node);
       for (const Output& input : node->inputs()) {
         if (input.valid()) stack.push_back(input.node);
       }
     }
+    return between;
+  }
+
+  // The nodes so that each comes after those it depends on, with the least id first where there is
+  // a choice, as in Graph::TopologicalOrder. Its cost is that of the nodes between: a graph of many
+  // replicas is differentiated once for each, and the whole of it cannot be put in order each time.
+  absl::StatusOr<std::vector<Node*>> InOrder(const std::vector<Node*>& between) {
+    const auto waits_for = [this](const Node& node, const Output& input) {
+      return input.valid() && IsBetween(*input.node) && !IsBackEdge(*input.node, node);
+    };
+    absl::flat_hash_map<const Node*, int> pending;
+    std::priority_queue<int, std::vector<int>, std::greater<int>> ready;
+    for (const Node* node : between) {
+      const auto count = absl::c_count_if(
+          node->inputs(), [&](const Output& input) { return waits_for(*node, input); });
+      if (count == 0) ready.push(node->id());
+      pending[node] = static_cast<int>(count);
+    }
+    std::vector<Node*> order;
+    while (!ready.empty()) {
+      Node* const node = graph_->node(ready.top());
+      ready.pop();
+      order.push_back(node);
+      for (const Consumer& consumer : node->consumers()) {
+        if (consumer.input == Consumer::kControl || !IsBetween(*consumer.node)) continue;
+        if (IsBackEdge(*node, *consumer.node)) continue;
+        if (--pending[consumer.node] == 0) ready.push(consumer.node->id());
+      }
+    }
+    if (order.size() == between.size()) return order;
+    // A cycle, which this names.
+    TANDEM_RETURN_IF_ERROR(graph_->TopologicalOrder().status());
+    return errors::Internal("the nodes between have no order");
   }
 
   absl::Status Seed(const Output& y, size_t i) {

@@ -10,7 +10,9 @@ LayerPaths::Use LayerPaths::Next(const LayerPtr& layer, const CallOptions& optio
   if (known.uses == 0) {
     const std::string base = layer->default_name();
     std::string name = base;
-    for (int i = 1; !taken_.insert(name).second; ++i) name = absl::StrCat(base, "_", i);
+    // A name may be taken by another kind of layer: "dense_1" is a good default name, too.
+    int& last = last_number_[base];
+    while (!taken_.insert(name).second) name = absl::StrCat(base, "_", ++last);
     known.path = container_.empty() ? name : absl::StrCat(container_, "/", name);
   }
   Use use{known.path, options};

@@ -31,6 +31,7 @@ class LayerPaths {
   const std::string container_;
   std::map<const Layer*, Known> known_;
   std::set<std::string> taken_;
+  std::map<std::string, int> last_number_;  // That was tried, by default name.
 };
 
 }  // namespace tandem::nn
