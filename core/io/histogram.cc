@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "proto/summary.pb.h"
 
 namespace tandem {
 namespace {

@@ -19,7 +19,10 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/tensor/tensor.h"
-#include "proto/summary.pb.h"
+
+namespace tensorflow {
+class HistogramProto;
+}  // namespace tensorflow
 
 namespace tandem {
 

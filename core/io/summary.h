@@ -15,17 +15,14 @@
 #define TANDEM_CORE_IO_SUMMARY_H_
 
 #include <cstdint>
-#include <map>
 #include <string>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "absl/types/variant.h"
 #include "core/io/histogram.h"
+#include "core/io/hyperparameters.h"
 #include "core/tensor/tensor.h"
 #include "proto/summary.pb.h"
 
@@ -62,24 +59,6 @@ absl::StatusOr<tensorflow::Summary::Value> TextSummary(absl::string_view tag, co
 // The page of hyperparameters compares runs. Each run's folder has a start, with the values, and an
 // end; its metrics are scalars that it writes anyhow. The folder above may have an experiment,
 // which says what to compare; without one all that the runs have is compared.
-class HyperparameterValue {
- public:
-  // Implicit, so that {{"rate", 0.1}, {"optimizer", "adam"}, {"nesterov", true}} reads well.
-  HyperparameterValue(const char* text) : value_(std::string(text)) {}  // NOLINT
-  HyperparameterValue(std::string text) : value_(std::move(text)) {}    // NOLINT
-  HyperparameterValue(bool flag) : value_(flag) {}                      // NOLINT
-  template <typename T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
-  HyperparameterValue(T number) : value_(static_cast<double>(number)) {}  // NOLINT
-
-  const absl::variant<bool, double, std::string>& value() const { return value_; }
-
- private:
-  absl::variant<bool, double, std::string> value_;
-};
-using Hyperparameters = std::map<std::string, HyperparameterValue>;
-
-enum class RunStatus { kUnknown = 0, kSuccess = 1, kFailure = 2, kRunning = 3 };
-
 // Runs with one `group` are repetitions with equal values; without, each is for itself.
 tensorflow::Summary::Value RunStartSummary(const Hyperparameters& values, absl::Time start,
                                            absl::string_view group = "");

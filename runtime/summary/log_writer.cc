@@ -7,6 +7,8 @@
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/graph/export.h"
+#include "core/io/event.h"
+#include "core/io/summary.h"
 #include "proto/config.pb.h"
 #include "proto/graph.pb.h"
 #include "runtime/threads/run_tokens.h"
@@ -14,6 +16,8 @@
 
 namespace tandem {
 namespace {
+
+using Value = tensorflow::Summary::Value;
 
 // So many bytes are written before the interval is over.
 constexpr int64_t kManyBytes = int64_t{1} << 20;
@@ -49,6 +53,15 @@ LogWriter::~LogWriter() {
   if (!thread_.joinable()) return;
   ScopedRunTokenRelease released;
   thread_.join();
+}
+
+template <typename V>
+absl::Status LogWriter::AddValue(int64_t step, absl::StatusOr<V> value) {
+  if (!value.ok()) return value.status();
+  tensorflow::Event event;
+  event.set_step(step);
+  *event.mutable_summary()->add_value() = *std::move(value);
+  return Add(std::move(event));
 }
 
 absl::Status LogWriter::WriteScalar(int64_t step, absl::string_view tag, double value,
@@ -98,13 +111,10 @@ absl::Status LogWriter::WriteText(int64_t step, absl::string_view tag, const Ten
   return AddValue(step, TextSummary(tag, text, description));
 }
 
-absl::Status LogWriter::WriteSummary(int64_t step,
-                                     absl::Span<const tensorflow::Summary::Value> values) {
+absl::Status LogWriter::WriteSummary(int64_t step, const tensorflow::Summary& values) {
   tensorflow::Event event;
   event.set_step(step);
-  for (const tensorflow::Summary::Value& value : values) {
-    *event.mutable_summary()->add_value() = value;
-  }
+  *event.mutable_summary() = values;
   return Add(std::move(event));
 }
 
@@ -140,25 +150,17 @@ absl::Status LogWriter::WriteRunMetadata(int64_t step, absl::string_view tag,
 
 absl::Status LogWriter::WriteHyperparameters(const Hyperparameters& values,
                                              absl::string_view group) {
-  return AddValue(0, RunStartSummary(values, options_.clock->Now(), group));
+  return AddValue(0, absl::StatusOr<Value>(RunStartSummary(values, options_.clock->Now(), group)));
 }
 
 absl::Status LogWriter::WriteRunEnd(RunStatus status) {
-  return AddValue(0, RunEndSummary(status, options_.clock->Now()));
+  return AddValue(0, absl::StatusOr<Value>(RunEndSummary(status, options_.clock->Now())));
 }
 
 absl::Status LogWriter::WriteRestart(int64_t step) {
   tensorflow::Event event;
   event.set_step(step);
   event.mutable_session_log()->set_status(tensorflow::SessionLog::START);
-  return Add(std::move(event));
-}
-
-absl::Status LogWriter::AddValue(int64_t step, absl::StatusOr<tensorflow::Summary::Value> value) {
-  if (!value.ok()) return value.status();
-  tensorflow::Event event;
-  event.set_step(step);
-  *event.mutable_summary()->add_value() = *std::move(value);
   return Add(std::move(event));
 }
 

@@ -37,17 +37,24 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
 #include "core/graph/graph.h"
-#include "core/io/event.h"
 #include "core/io/file.h"
-#include "core/io/summary.h"
+#include "core/io/histogram.h"
+#include "core/io/hyperparameters.h"
 #include "core/tensor/tensor.h"
-#include "proto/event.pb.h"
+
+namespace tensorflow {
+class Event;
+class GraphDef;
+class RunMetadata;
+class Summary;
+}  // namespace tensorflow
 
 namespace tandem {
+
+class EventWriter;
 
 struct LogWriterOptions {
   FileSystem* files = PosixFileSystem();
@@ -92,7 +99,7 @@ class LogWriter {
   absl::Status WriteText(int64_t step, absl::string_view tag, const Tensor& text,
                          absl::string_view description = "");
   // Values that the caller made (core/io/summary.h), in one event.
-  absl::Status WriteSummary(int64_t step, absl::Span<const tensorflow::Summary::Value> values);
+  absl::Status WriteSummary(int64_t step, const tensorflow::Summary& values);
 
   // For the graphs page; a run has one. Errors of ExportGraphDef.
   absl::Status WriteGraph(const Graph& graph);
@@ -127,7 +134,8 @@ class LogWriter {
   LogWriter(std::string folder, const LogWriterOptions& options);
 
   absl::Status Add(tensorflow::Event event) ABSL_LOCKS_EXCLUDED(mu_);
-  absl::Status AddValue(int64_t step, absl::StatusOr<tensorflow::Summary::Value> value);
+  template <typename V>  // Summary::Value
+  absl::Status AddValue(int64_t step, absl::StatusOr<V> value);
   // Notes that `count` events are lost.
   void Lose(int64_t count, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status WaitUntilWritten() ABSL_LOCKS_EXCLUDED(mu_);

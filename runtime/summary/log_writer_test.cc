@@ -10,10 +10,13 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
 #include "core/graph/scope.h"
+#include "core/io/event.h"
+#include "core/io/summary.h"
 #include "core/io/testing/faulty_file_system.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/config.pb.h"
+#include "proto/event.pb.h"
 #include "proto/graph.pb.h"
 
 namespace tandem {

@@ -40,7 +40,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "core/io/summary.h"
+#include "core/io/hyperparameters.h"
 #include "runtime/summary/log_writer.h"
 #include "strategies/trainer/callback.h"
 
