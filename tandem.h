@@ -13,6 +13,7 @@
 #include "runtime/device/device.h"
 #include "runtime/input/dataset.h"
 #include "runtime/session/session.h"
+#include "runtime/summary/log_writer.h"
 #include "strategies/nn/layer.h"
 #include "strategies/nn/loss.h"
 #include "strategies/nn/metric.h"
@@ -21,6 +22,7 @@
 #include "strategies/optimizer/clipping.h"
 #include "strategies/optimizer/optimizer.h"
 #include "strategies/strategy.h"
+#include "strategies/trainer/log_callback.h"
 #include "strategies/trainer/trainer.h"
 
 namespace tandem {

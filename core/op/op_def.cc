@@ -84,6 +84,21 @@ absl::StatusOr<PartialShape> ParseShape(absl::string_view text) {
   return PartialShape::FromDims(dims);
 }
 
+// "uint8[255,0]", a vector: of all ops in TensorFlow's table one has a default that is a tensor,
+// and that is a colour.
+absl::StatusOr<AttrValue> ParseTensorDefault(absl::string_view text) {
+  const absl::string_view whole = text;
+  std::vector<uint8_t> bytes;
+  bool good = absl::ConsumePrefix(&text, "uint8[") && absl::ConsumeSuffix(&text, "]");
+  for (const std::string& piece : SplitOutsideBrackets(text, ',')) {
+    int value = -1;
+    good = good && absl::SimpleAtoi(piece, &value) && value >= 0 && value <= 255;
+    bytes.push_back(static_cast<uint8_t>(value));
+  }
+  if (good) return AttrValue(Tensor::Vector<uint8_t>(absl::MakeConstSpan(bytes)));
+  return errors::InvalidArgument("'", whole, "' is no vector of uint8 like uint8[255,0]");
+}
+
 absl::StatusOr<AttrValue> ParseDefault(AttrKind kind, absl::string_view text) {
   if (IsList(kind)) {
     absl::string_view inner = text;
@@ -154,6 +169,8 @@ absl::StatusOr<AttrValue> ParseDefault(AttrKind kind, absl::string_view text) {
       TANDEM_ASSIGN_OR_RETURN(PartialShape shape, ParseShape(text));
       return AttrValue(std::move(shape));
     }
+    case AttrKind::kTensor:
+      return ParseTensorDefault(text);
     default:
       break;
   }

@@ -120,6 +120,14 @@ TEST(OpTable, TheOpsOfCheckpointsAreRegistered) {
   }
 }
 
+// What graphs with a FileWriter hold.
+TEST(OpTable, TheOpsOfSummariesAreRegistered) {
+  for (const char* name : {"ScalarSummary", "HistogramSummary", "ImageSummary", "MergeSummary",
+                           "TensorSummary", "TensorSummaryV2"}) {
+    EXPECT_NE(OpRegistry::Global().Find(name), nullptr) << name;
+  }
+}
+
 TEST(OpTable, DifferentiableOpsHaveGradients) {
   for (const auto& [name, row] : ReadTable(Tiers::kAll)) {
     const OpDef* op = OpRegistry::Global().Find(name);
