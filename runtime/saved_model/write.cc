@@ -27,6 +27,9 @@ namespace tandem {
 namespace {
 
 constexpr char kPredictMethod[] = "tensorflow/serving/predict";
+// The version whose graphs Tandem writes (kGraphVersion). TensorFlow 1 parses it to learn what it
+// may expect.
+constexpr char kTensorFlowVersion[] = "2.21.0";
 
 Tensor Strings(const std::vector<std::string>& texts) {
   Tensor tensor(kString, Shape({static_cast<int64_t>(texts.size())}));
@@ -280,7 +283,8 @@ absl::Status ModelBuilder::AddSaver() {
 absl::Status ModelBuilder::AddInfo() {
   tensorflow::MetaGraphDef::MetaInfoDef& info = *meta_graph_->mutable_meta_info_def();
   for (const std::string& tag : contents_.tags) info.add_tags(tag);
-  info.set_tensorflow_version(absl::StrCat("Tandem ", kVersion));
+  info.set_tensorflow_version(kTensorFlowVersion);
+  info.set_tensorflow_git_version(absl::StrCat("Tandem ", kVersion));
   std::set<std::string> ops;
   const tensorflow::GraphDef& graph = meta_graph_->graph_def();
   for (const tensorflow::NodeDef& node : graph.node()) ops.insert(node.op());

@@ -46,6 +46,7 @@ extern const Command kDevicesCommand;
 extern const Command kShowCommand;
 extern const Command kRecordsCommand;
 extern const Command kCheckpointCommand;
+extern const Command kSavedModelCommand;
 extern const Command kLocalCommand;
 extern const Command kPingCommand;
 extern const Command kResetCommand;

@@ -14,10 +14,9 @@
 namespace tandem::cli {
 namespace {
 
-const Command* const kCommands[] = {&kRunCommand,        &kShowCommand,  &kOpsCommand,
-                                    &kDevicesCommand,    &kRecordsCommand,
-                                    &kCheckpointCommand, &kLocalCommand, &kPingCommand,
-                                    &kResetCommand};
+const Command* const kCommands[] = {
+    &kRunCommand,        &kShowCommand,       &kOpsCommand,   &kDevicesCommand, &kRecordsCommand,
+    &kCheckpointCommand, &kSavedModelCommand, &kLocalCommand, &kPingCommand,    &kResetCommand};
 
 void PrintUsage(std::FILE* to) {
   std::fprintf(to,
