@@ -150,7 +150,8 @@ def main():
     cases = Cases()
     for group in (scalars, histograms, merged, images, tensors):
         group(cases)
-    FILE.write_text(json.dumps({"tensorflow": tf.__version__, "cases": cases.cases}, indent=1) + "\n")
+    lines = ",\n".join(json.dumps(case) for case in cases.cases)
+    FILE.write_text(f'{{"tensorflow": "{tf.__version__}", "cases": [\n{lines}\n]}}\n')
 
 
 if __name__ == "__main__":
