@@ -35,6 +35,26 @@ for model in cnn lenet mlp; do trains --model="$model"; done
 for strategy in mirrored central_storage one_device; do trains --model=mlp --strategy="$strategy"; done
 trains --model=mlp --deterministic --replicas=4
 
+# The first thing that it says, also into a pipe, is what it does.
+first=$("$demo" --data="$data" --epochs=1 --batch_size=32 --model=mlp --strategy=central_storage \
+  --replicas=3 2>&1 | head -n 1)
+[[ $first == "training mlp on 128 images, 1 epoch of 4 steps; strategy central_storage, 3 replicas" ]] ||
+  fail "began with: $first"
+
+# A signal before the training begins: here, while the demo waits for a file that nobody writes.
+mkdir "$data/slow"
+mkfifo "$data/slow/train-images-idx3-ubyte"
+exec {held}<>"$data/slow/train-images-idx3-ubyte"
+"$demo" --data="$data/slow" >/dev/null 2>"$data/err" {held}>&- &
+pid=$!
+timeout 60 bash -c 'until readlink /proc/$0/fd/* | grep -q slow; do :; done' "$pid" ||
+  fail "the demo does not read: $(cat "$data/err")"
+kill -TERM "$pid"
+wait "$pid"
+code=$?
+[[ $code == 143 ]] || fail "SIGTERM in the first moments: ended with $code"
+grep -q "SIGTERM: ended before the training began" "$data/err" || fail "said: $(cat "$data/err")"
+
 refuses() { # refuses TEXT ARGUMENT…
   local part=$1 message
   shift
@@ -45,7 +65,11 @@ refuses "mirrored, central_storage or one_device" --strategy=parallel
 refuses "cnn" --model=resnet
 refuses "at least 1" --epochs=0
 refuses "at least 1" --replicas=0
+refuses "one_device has one" --strategy=one_device --replicas=4
+refuses "there is no flag --epoch. Did you mean 'epochs'" --epoch=1
 refuses "$data/none" --data="$data/none"
+
+[[ $("$demo" --version) == "demo "[0-9]* ]] || fail "--version says no version"
 
 run="$data/run"
 trains --model=mlp --checkpoint_dir="$run" --checkpoint_every_steps=2 --log_dir="$data/log"
@@ -58,7 +82,7 @@ trains --model=mlp --checkpoint_dir="$data/new" --resume
 refuses "--checkpoint_dir=DIR" --resume
 refuses "above 0" --checkpoint_dir="$data/newer" --checkpoint_every=0s
 
-help=$("$demo" --help 2>&1)
+help=$("$demo" --help) || fail "--help ended with $?"
 for flag in model strategy replicas epochs batch_size learning_rate seed deterministic data \
   checkpoint_dir resume checkpoint_every checkpoint_every_steps log_dir; do
   grep -q -- "--$flag " <<<"$help" || fail "--help does not name --$flag"

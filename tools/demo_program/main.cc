@@ -1,22 +1,22 @@
 // Trains a network on MNIST. tools/demo builds and starts this program; its --help explains the
 // flags.
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
-#include "absl/flags/usage_config.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "core/base/status.h"
 #include "core/io/file.h"
 #include "runtime/checkpoint/folder.h"
@@ -24,10 +24,12 @@
 #include "strategies/strategy.h"
 #include "strategies/trainer/trainer.h"
 #include "tools/demo_program/models.h"
+#include "tools/flags/program_flags.h"
 
 ABSL_FLAG(std::string, model, "cnn", "cnn, lenet or mlp");
 ABSL_FLAG(std::string, strategy, "mirrored", "mirrored, central_storage or one_device");
-ABSL_FLAG(int, replicas, 2, "how many virtual CPU devices to train on; one_device has one");
+ABSL_FLAG(absl::optional<int>, replicas, absl::nullopt,
+          "how many virtual CPU devices to train on; normally 2, and one with one_device");
 ABSL_FLAG(int, epochs, 5, "passes over the training images");
 ABSL_FLAG(int64_t, batch_size, 64, "images a step, all replicas together");
 ABSL_FLAG(double, learning_rate, 0.001,
@@ -50,13 +52,20 @@ namespace {
 absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy() {
   const std::string name = absl::GetFlag(FLAGS_strategy);
   const int virtual_replicas = absl::GetFlag(FLAGS_deterministic) ? 8 : 0;
-  if (name == "one_device") return Strategy::OneDevice({.virtual_replicas = virtual_replicas});
-  if (name == "mirrored" || name == "central_storage") {
-    if (absl::GetFlag(FLAGS_replicas) < 1) {
-      return errors::InvalidArgument("--replicas=", absl::GetFlag(FLAGS_replicas),
-                                     ": it must be at least 1");
+  const absl::optional<int> replicas = absl::GetFlag(FLAGS_replicas);
+  if (replicas.has_value() && *replicas < 1) {
+    return errors::InvalidArgument("--replicas=", *replicas, ": it must be at least 1");
+  }
+  if (name == "one_device") {
+    if (replicas.value_or(1) > 1) {
+      return errors::InvalidArgument("--replicas=", *replicas,
+                                     ": --strategy=one_device has one; mirrored and "
+                                     "central_storage have as many as wished");
     }
-    const Strategy::ReplicaOptions options = {.replicas = absl::GetFlag(FLAGS_replicas),
+    return Strategy::OneDevice({.virtual_replicas = virtual_replicas});
+  }
+  if (name == "mirrored" || name == "central_storage") {
+    const Strategy::ReplicaOptions options = {.replicas = replicas.value_or(2),
                                               .virtual_replicas = virtual_replicas};
     return name == "mirrored" ? Strategy::Mirrored(options) : Strategy::CentralStorage(options);
   }
@@ -90,6 +99,34 @@ absl::Status AddCheckpoints(FitOptions& fit) {
   return absl::OkStatus();
 }
 
+absl::Status FlushOutput() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return absl::OkStatus();
+  return errors::ResourceExhausted("the results could not be written: ", std::strerror(errno));
+}
+
+// The training has handlers of its own; outside of it a signal shall not end the program
+// wordlessly.
+std::atomic<bool> has_trained{false};
+
+void EndOnSignal(int signal) {
+  const auto say = [](absl::string_view text) {
+    (void)!write(STDERR_FILENO, text.data(), text.size());
+  };
+  say(signal == SIGINT ? "\ndemo: SIGINT: ended " : "\ndemo: SIGTERM: ended ");
+  say(has_trained ? "after the training\n" : "before the training began\n");
+  _exit(128 + signal);
+}
+
+// Before the first epoch ends nothing else is printed where the output is no terminal.
+absl::Status PrintStart(const Strategy& strategy, int64_t images, int64_t steps) {
+  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<StrategyBuilder> builder, strategy.NewBuilder());
+  absl::PrintF("training %s on %d image%s, %d epoch%s of %d steps; strategy %s, %d replica%s\n",
+               absl::GetFlag(FLAGS_model), images, images == 1 ? "" : "s",
+               absl::GetFlag(FLAGS_epochs), absl::GetFlag(FLAGS_epochs) == 1 ? "" : "s", steps,
+               strategy.name(), builder->num_replicas(), builder->num_replicas() == 1 ? "" : "s");
+  return FlushOutput();
+}
+
 absl::Status Run() {
   const absl::Time begin = absl::Now();
   const int64_t batch_size = absl::GetFlag(FLAGS_batch_size);
@@ -100,13 +137,13 @@ absl::Status Run() {
   }
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Strategy> strategy, MakeStrategy());
   const std::string folder = absl::GetFlag(FLAGS_data);
-  const data::Dataset train =
-      data::Mnist(folder, {.split = data::MnistSplit::kTrain, .label_type = kInt32})
-          .Shuffle(60000, seed)
-          .Batch(batch_size);
+  const data::Dataset images_of_training =
+      data::Mnist(folder, {.split = data::MnistSplit::kTrain, .label_type = kInt32});
+  const data::Dataset train = images_of_training.Shuffle(60000, seed).Batch(batch_size);
   const data::Dataset test =
       data::Mnist(folder, {.split = data::MnistSplit::kTest, .label_type = kInt32}).Batch(500);
   TANDEM_ASSIGN_OR_RETURN(const int64_t steps, train.Cardinality());
+  TANDEM_ASSIGN_OR_RETURN(const int64_t images, images_of_training.Cardinality());
   TANDEM_ASSIGN_OR_RETURN(Model model,
                           MakeModel(absl::GetFlag(FLAGS_model), absl::GetFlag(FLAGS_learning_rate),
                                     std::max<int64_t>(steps, 1) * absl::GetFlag(FLAGS_epochs)));
@@ -114,6 +151,7 @@ absl::Status Run() {
   TANDEM_RETURN_IF_ERROR(test.Cardinality().status());
   Trainer trainer(*strategy, model.layers, loss::SparseSoftmaxCrossEntropy(), model.optimizer,
                   {.seed = absl::GetFlag(FLAGS_seed)});
+  TANDEM_RETURN_IF_ERROR(PrintStart(*strategy, images, steps));
   FitOptions fit;
   fit.epochs = absl::GetFlag(FLAGS_epochs);
   fit.callbacks = {callback::Progress()};
@@ -125,6 +163,7 @@ absl::Status Run() {
   }
   TANDEM_RETURN_IF_ERROR(trained);
 
+  has_trained = true;
   TANDEM_ASSIGN_OR_RETURN(const EpochResult result, trainer.Evaluate(test));
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -132,28 +171,19 @@ absl::Status Run() {
                100 * result.Value("accuracy").value_or(0), result.loss, result.examples,
                absl::ToDoubleSeconds(absl::Now() - begin),
                static_cast<double>(usage.ru_maxrss) / 1024);
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    return errors::ResourceExhausted("the results could not be written: ", std::strerror(errno));
-  }
-  return absl::OkStatus();
+  return FlushOutput();
 }
 
 }  // namespace
 }  // namespace tandem::demo
 
 int main(int argc, char** argv) {
-  // By default --help lists the flags of files that are called like the program.
-  absl::FlagsUsageConfig usage;
-  usage.contains_help_flags = [](absl::string_view file) {
-    return absl::EndsWith(file, "demo_program/main.cc");
-  };
-  absl::SetFlagsUsageConfig(usage);
-  absl::SetProgramUsageMessage("trains a network on MNIST; see tools/demo --help");
-  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
-  if (rest.size() > 1) {
-    std::fprintf(stderr, "demo: '%s' is no flag; see tools/demo --help\n", rest[1]);
-    return 2;
+  for (const int signal : {SIGINT, SIGTERM}) {
+    if (std::signal(signal, tandem::demo::EndOnSignal) == SIG_IGN) std::signal(signal, SIG_IGN);
   }
+  const tandem::Program program = {"demo", "trains a network on MNIST; see tools/demo --help.",
+                                   "demo_program/main.cc"};
+  if (const auto code = tandem::ParseProgramFlags(program, argc, argv)) return *code;
   const absl::Status status = tandem::demo::Run();
   if (status.ok()) return 0;
   std::fprintf(stderr, "\ndemo: %s\n", std::string(status.message()).c_str());
