@@ -100,7 +100,7 @@ def _install_tree_impl(ctx):
             tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf "$3" -C "$root" .
         """,
     )
-    return [DefaultInfo(files = depset([tree]))]
+    return [DefaultInfo(files = depset([tree]), runfiles = ctx.runfiles([tree]))]
 
 install_tree = rule(
     implementation = _install_tree_impl,
