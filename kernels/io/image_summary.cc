@@ -20,7 +20,7 @@ namespace {
 // Images whose numbers are all closer to 0 are left at 0, not blown up.
 constexpr float kNothing = 1e-6f;
 
-// What numbers of a type are computed in.
+// What numbers of a type are scaled in.
 template <typename T>
 using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
@@ -35,20 +35,21 @@ template <typename T>
 absl::StatusOr<Tensor> ToBytes(const Tensor& image, absl::Span<const uint8_t> bad_color) {
   const auto channels = static_cast<size_t>(image.shape().dim(2));
   const absl::Span<const T> values = image.Elements<T>();
-  Wide<T> least = std::numeric_limits<Wide<T>>::infinity();
-  Wide<T> greatest = -least;
+  // In float32 for all types, as the scale is.
+  float least = std::numeric_limits<float>::infinity();
+  float greatest = -least;
   for (size_t i = 0; i < values.size(); i += channels) {
     const absl::Span<const T> pixel = values.subspan(i, channels);
     if (!IsFinitePixel(pixel)) continue;
     for (const T value : pixel) {
-      least = std::min(least, static_cast<Wide<T>>(value));
-      greatest = std::max(greatest, static_cast<Wide<T>>(value));
+      least = std::min(least, static_cast<float>(value));
+      greatest = std::max(greatest, static_cast<float>(value));
     }
   }
   const bool has_negative = least < 0;
-  const Wide<T> most = has_negative ? std::max(-least, greatest) : greatest;
-  const Wide<T> scale = most < kNothing ? 0 : (has_negative ? 127 : 255) / most;
-  const Wide<T> offset = has_negative ? 128 : 0;
+  const float most = has_negative ? std::max(-least, greatest) : greatest;
+  const float scale = most < kNothing ? 0 : (has_negative ? 127 : 255) / most;
+  const float offset = has_negative ? 128 : 0;
   TANDEM_ASSIGN_OR_RETURN(Tensor bytes, Tensor::Create(kUint8, image.shape()));
   const absl::Span<uint8_t> out = bytes.MutableElements<uint8_t>();
   for (size_t i = 0; i < values.size(); i += channels) {

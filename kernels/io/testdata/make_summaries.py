@@ -24,7 +24,9 @@ def text(value):
 
 def as_json(tensor):
     if tensor.dtype == tf.string:
-        values = [text(value) for value in np.reshape(tensor.numpy(), [-1]).tolist()]
+        # NumPy's own type for bytes would lose zeros at their end.
+        values = [text(value)
+                  for value in np.reshape(np.array(tensor.numpy(), object), [-1]).tolist()]
     else:
         values = [str(value) for value in
                   np.reshape(tf.cast(tensor, tf.float64).numpy(), [-1]).tolist()]
