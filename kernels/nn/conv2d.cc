@@ -1,4 +1,5 @@
 // Conv2D, Conv2DBackpropInput, Conv2DBackpropFilter.
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -55,7 +56,19 @@ class ConvolutionKernel : public Kernel {
   WindowAttrs attrs_;
 };
 
-class Conv2DKernel : public ConvolutionKernel {
+// A convolution whose input 1 is the filter.
+class FilteringKernel : public ConvolutionKernel {
+ public:
+  absl::Status Init(KernelInit& init) {
+    filters_ = NewFilterCache(FilterCacheOptions(init));
+    return ConvolutionKernel::Init(init);
+  }
+
+ protected:
+  std::shared_ptr<FilterCache> filters_;
+};
+
+class Conv2DKernel : public FilteringKernel {
  public:
   absl::Status Compute(KernelContext& c) override {
     const Tensor& input = c.input(0);
@@ -72,9 +85,9 @@ class Conv2DKernel : public ConvolutionKernel {
     if (UsesFloat(input.dtype())) {
       TANDEM_ASSIGN_OR_RETURN(const Tensor x, ToFloat(c, input));
       TANDEM_ASSIGN_OR_RETURN(const Tensor w, ToFloat(c, filter));
-      TANDEM_RETURN_IF_ERROR(
-          ConvolveFloat(conv, x.Elements<float>().data(), w.Elements<float>().data(), nullptr, {},
-                        result.MutableElements<float>().data(), c.parallel().parallelism()));
+      TANDEM_RETURN_IF_ERROR(ConvolveFloat(
+          conv, x.Elements<float>().data(), {w.Elements<float>().data(), filter, filters_.get()},
+          nullptr, {}, result.MutableElements<float>().data(), c.parallel().parallelism()));
     } else {
       TANDEM_ASSIGN_OR_RETURN(const Tensor x, ToNhwc(c, input, attrs_.format));
       WithDirectType(input.dtype(), [&]<typename T>() {
@@ -95,7 +108,7 @@ absl::Status CheckGradient(const Convolution& conv, const Tensor& output_gradien
                                  ", but the convolution's output has ", wanted.DebugString());
 }
 
-class Conv2DBackpropInputKernel : public ConvolutionKernel {
+class Conv2DBackpropInputKernel : public FilteringKernel {
  public:
   absl::Status Compute(KernelContext& c) override {
     const Tensor& filter = c.input(1);
@@ -114,9 +127,9 @@ class Conv2DBackpropInputKernel : public ConvolutionKernel {
     if (UsesFloat(dy.dtype())) {
       TANDEM_ASSIGN_OR_RETURN(const Tensor w, ToFloat(c, filter));
       TANDEM_ASSIGN_OR_RETURN(const Tensor g, ToFloat(c, dy));
-      TANDEM_RETURN_IF_ERROR(
-          ConvolveFloatToInput(conv, w.Elements<float>().data(), g.Elements<float>().data(),
-                               result.MutableElements<float>().data(), c.parallel().parallelism()));
+      TANDEM_RETURN_IF_ERROR(ConvolveFloatToInput(
+          conv, {w.Elements<float>().data(), filter, filters_.get()}, g.Elements<float>().data(),
+          result.MutableElements<float>().data(), c.parallel().parallelism()));
     } else {
       TANDEM_ASSIGN_OR_RETURN(const Tensor g, ToNhwc(c, dy, attrs_.format));
       WithDirectType(dy.dtype(), [&]<typename T>() {

@@ -65,6 +65,13 @@ absl::StatusOr<Shape> ShapeFromSizes(const Tensor& sizes, absl::string_view what
   return Shape::FromDims(dims);
 }
 
+PackedWeightsOptions FilterCacheOptions(const KernelInit& init) {
+  PackedWeightsOptions options;
+  options.source = init.input_source(1);
+  options.allocator = init.device().allocator;
+  return options;
+}
+
 absl::Status Conv2DShape(ShapeContext& c) {
   TANDEM_ASSIGN_OR_RETURN(const WindowAttrs attrs,
                           ConvolutionAttrs(c, absl::StatusCode::kUnimplemented));

@@ -22,6 +22,9 @@ Shape OutputShape(const Convolution& conv);
 // A vector of sizes as a shape: `sizes` holds int32. InvalidArgument: it is no vector of 4 sizes.
 absl::StatusOr<Shape> ShapeFromSizes(const Tensor& sizes, absl::string_view what);
 
+// For a kernel whose input 1 is the filter.
+PackedWeightsOptions FilterCacheOptions(const KernelInit& init);
+
 // The shape function of Conv2D and _FusedConv2D.
 absl::Status Conv2DShape(ShapeContext& c);
 

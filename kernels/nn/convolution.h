@@ -16,10 +16,13 @@
 #define TANDEM_KERNELS_NN_CONVOLUTION_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "core/kernel/parallel.h"
+#include "core/tensor/tensor.h"
 #include "kernels/nn/fused_activation.h"
+#include "kernels/nn/packed_weights.h"
 #include "kernels/nn/window.h"
 
 namespace tandem {
@@ -40,16 +43,33 @@ struct Convolution {
   }
 };
 
+// Where a node keeps its filter in the layouts that oneDNN wants (packed_weights.h): results are
+// the same bits with and without. Threads: any.
+class FilterCache;
+std::shared_ptr<FilterCache> NewFilterCache(const PackedWeightsOptions& options);
+
+struct Filter {
+  Filter(const float* values) : values(values) {}  // NOLINT: a filter as such.
+  // `source`: the input of the kernel that `values` are, or were converted from. Both are looked at
+  // during the call only. `cache` may be null.
+  Filter(const float* values, const Tensor& source, FilterCache* cache)
+      : values(values), source(&source), cache(cache) {}
+
+  const float* values;
+  const Tensor* source = nullptr;
+  FilterCache* cache = nullptr;
+};
+
 // oneDNN. `threads` is the calling thread's number of OpenMP threads, which a primitive is made
 // for. REQUIRES: neither input, output nor filter is empty. Unimplemented: a geometry that oneDNN
 // does not know. ResourceExhausted: no memory.
 
 // output = activation(convolution(input, filter) + bias), where `bias` may be null.
-absl::Status ConvolveFloat(const Convolution& conv, const float* input, const float* filter,
+absl::Status ConvolveFloat(const Convolution& conv, const float* input, const Filter& filter,
                            const float* bias, const FusedActivation& activation, float* output,
                            int threads);
 // The derivative with respect to the input.
-absl::Status ConvolveFloatToInput(const Convolution& conv, const float* filter,
+absl::Status ConvolveFloatToInput(const Convolution& conv, const Filter& filter,
                                   const float* output_gradient, float* input_gradient, int threads);
 // The derivative with respect to the filter.
 absl::Status ConvolveFloatToFilter(const Convolution& conv, const float* input,

@@ -1,9 +1,9 @@
 // Convolutions by oneDNN.
 //
 // Images stay in their plain layout (NHWC or NCHW), whose neighbours in a graph read and write it.
-// Filters may be in whatever blocked layout the primitive likes best: a filter is small, and
-// copying it over, each time, costs a microsecond where the wrong layout was seen to cost a factor
-// of six.
+// Filters may be in whatever blocked layout the primitive likes best, since the wrong layout was
+// seen to cost a factor of six: they are copied over, once where FilterCache can know that they
+// stay the same, else in each call.
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -12,9 +12,20 @@
 #include "dnnl.hpp"
 #include "kernels/nn/convolution.h"
 #include "kernels/nn/onednn.h"
+#include "kernels/nn/packed_weights.h"
 #include "kernels/nn/primitive_cache.h"
 
 namespace tandem {
+
+class FilterCache : public PackedWeights<dnnl::memory::desc> {
+ public:
+  using PackedWeights::PackedWeights;
+};
+
+std::shared_ptr<FilterCache> NewFilterCache(const PackedWeightsOptions& options) {
+  return std::make_shared<FilterCache>(options);
+}
+
 namespace {
 
 using dnnl::memory;
@@ -188,18 +199,27 @@ absl::StatusOr<Value> Find(const Convolution& c, Direction direction, bool has_b
 
 // Images are read or written where they are; `input_arg` and `output_arg` say which is what.
 absl::Status Execute(const Primitive& p, int input_arg, const float* input, int filter_arg,
-                     const float* filter, const float* bias, int output_arg, const float* output) {
+                     const Filter& filter, const float* bias, int output_arg, const float* output) {
   return onednn::Guard("convolution", [&] {
-    // The filter in the primitive's layout, then the primitive's own scratch memory.
-    const size_t filter_bytes = p.reorders ? onednn::RoundUp(p.filter.get_size()) : 0;
-    Scratch scratch(filter_bytes + p.scratch.get_size());
     const auto at = [](const memory::desc& desc, const void* data) {
       return memory(desc, Cpu(), const_cast<void*>(data));
     };
-    const memory plain = at(p.plain_filter, filter);
-    const memory blocked = p.reorders ? at(p.filter, scratch.data()) : plain;
+    const memory plain = at(p.plain_filter, filter.values);
     const bool to_plain = filter_arg == DNNL_ARG_DIFF_WEIGHTS;
-    if (p.reorders && !to_plain) Run(p.reorder, {{DNNL_ARG_FROM, plain}, {DNNL_ARG_TO, blocked}});
+    const auto pack = [&](void* to) {
+      Run(p.reorder, {{DNNL_ARG_FROM, plain}, {DNNL_ARG_TO, at(p.filter, to)}});
+    };
+    FilterCache::Copy kept;
+    if (p.reorders && filter.cache != nullptr) {
+      kept = filter.cache->Get(*filter.source, p.filter, p.filter.get_size(), pack);
+    }
+    // The filter in the primitive's layout, then the primitive's own scratch memory.
+    const size_t filter_bytes =
+        p.reorders && kept == nullptr ? onednn::RoundUp(p.filter.get_size()) : 0;
+    Scratch scratch(filter_bytes + p.scratch.get_size());
+    if (filter_bytes != 0 && !to_plain) pack(scratch.data());
+    const memory blocked =
+        p.reorders ? at(p.filter, kept != nullptr ? kept->data() : scratch.data()) : plain;
     const memory in = at(p.input, input);
     const memory out = at(p.output, output);
     const memory pad = at(p.scratch, scratch.data() + filter_bytes);
@@ -219,7 +239,7 @@ absl::Status Execute(const Primitive& p, int input_arg, const float* input, int 
 
 }  // namespace
 
-absl::Status ConvolveFloat(const Convolution& conv, const float* input, const float* filter,
+absl::Status ConvolveFloat(const Convolution& conv, const float* input, const Filter& filter,
                            const float* bias, const FusedActivation& activation, float* output,
                            int threads) {
   TANDEM_ASSIGN_OR_RETURN(const Value p,
@@ -227,7 +247,7 @@ absl::Status ConvolveFloat(const Convolution& conv, const float* input, const fl
   return Execute(*p, DNNL_ARG_SRC, input, DNNL_ARG_WEIGHTS, filter, bias, DNNL_ARG_DST, output);
 }
 
-absl::Status ConvolveFloatToInput(const Convolution& conv, const float* filter,
+absl::Status ConvolveFloatToInput(const Convolution& conv, const Filter& filter,
                                   const float* output_gradient, float* input_gradient,
                                   int threads) {
   TANDEM_ASSIGN_OR_RETURN(const Value p, Find(conv, Direction::kToInput, false, {}, threads));

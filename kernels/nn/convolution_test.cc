@@ -151,6 +151,36 @@ TEST_P(ConvolutionTest, ResultDoesNotDependOnAddresses) {
   EXPECT_EQ(std::memcmp(dw.data() + 1, first.data(), first.size() * sizeof(float)), 0);
 }
 
+// One node's filter, packed for two numbers of threads and two batches, in any order.
+TEST_P(ConvolutionTest, APackedFilterChangesNoBit) {
+  const Tensor source =
+      Tensor::FromValues<float>(Shape({static_cast<int64_t>(w_.size())}), absl::MakeConstSpan(w_));
+  PackedWeightsOptions options;
+  options.source = InputSource::kConstant;
+  options.allocator = HostAllocator();
+  const auto forward = NewFilterCache(options);
+  const auto to_input = NewFilterCache(options);
+  const int64_t batches[] = {conv_.batch, 1};
+  for (int round = 0; round < 3; ++round) {
+    for (const int threads : {1, 2}) {
+      for (const int64_t batch : batches) {
+        conv_.batch = batch;
+        const Filter kept(w_.data(), source, forward.get());
+        std::vector<float> y(dy_.size()), with(dy_.size());
+        ASSERT_TRUE(
+            ConvolveFloat(conv_, x_.data(), w_.data(), nullptr, {}, y.data(), threads).ok());
+        ASSERT_TRUE(ConvolveFloat(conv_, x_.data(), kept, nullptr, {}, with.data(), threads).ok());
+        EXPECT_EQ(y, with);
+        const Filter back(w_.data(), source, to_input.get());
+        std::vector<float> dx(x_.size()), dx_with(x_.size());
+        ASSERT_TRUE(ConvolveFloatToInput(conv_, w_.data(), dy_.data(), dx.data(), threads).ok());
+        ASSERT_TRUE(ConvolveFloatToInput(conv_, back, dy_.data(), dx_with.data(), threads).ok());
+        EXPECT_EQ(dx, dx_with);
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Geometries, ConvolutionTest, ::testing::ValuesIn(kGeometries),
                          [](const auto& info) { return std::string(info.param.name); });
 

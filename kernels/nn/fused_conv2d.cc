@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -52,6 +54,8 @@ class FusedConv2DKernel : public Kernel {
           "fused_ops; there are ",
           init.num_inputs() - 2);
     }
+    filters_ = NewFilterCache(FilterCacheOptions(init));
+    magnitude_ = std::make_unique<PackedWeights<int>>(FilterCacheOptions(init));
     return absl::OkStatus();
   }
 
@@ -81,10 +85,12 @@ class FusedConv2DKernel : public Kernel {
     float* const to = result.MutableElements<float>().data();
     // oneDNN's activations may make a zero of what is no number. Where such could arise they come
     // after the convolution instead.
-    const bool finite = activation_.kind == ActivationKind::kNone || StaysFinite(c, conv, x, w, b);
+    const bool finite =
+        activation_.kind == ActivationKind::kNone || StaysFinite(c, conv, x, w, b, filter);
     TANDEM_RETURN_IF_ERROR(ConvolveFloat(
-        conv, x.Elements<float>().data(), w.Elements<float>().data(), b.Elements<float>().data(),
-        finite ? activation_ : FusedActivation(), to, c.parallel().parallelism()));
+        conv, x.Elements<float>().data(), {w.Elements<float>().data(), filter, filters_.get()},
+        b.Elements<float>().data(), finite ? activation_ : FusedActivation(), to,
+        c.parallel().parallelism()));
     if (!finite) Activate(to, result.num_elements(), activation_, c.parallel());
     FromFloat(result, *output, c.parallel());
     return absl::OkStatus();
@@ -92,17 +98,31 @@ class FusedConv2DKernel : public Kernel {
 
  private:
   // True when no sum of the convolution can overflow, let alone be no number.
-  static bool StaysFinite(KernelContext& c, const Convolution& conv, const Tensor& x,
-                          const Tensor& w, const Tensor& b) {
-    const auto largest = [&](const Tensor& t) -> double {
+  bool StaysFinite(KernelContext& c, const Convolution& conv, const Tensor& x, const Tensor& w,
+                   const Tensor& b, const Tensor& filter) {
+    const auto largest = [&](const Tensor& t) {
       return LargestMagnitude(t.Elements<float>().data(), t.num_elements(), c.parallel());
     };
+    const auto of_filter = [&](void* to) {
+      const float magnitude = largest(w);
+      std::memcpy(to, &magnitude, sizeof(magnitude));
+    };
+    float filter_magnitude;
+    if (const auto kept = magnitude_->Get(filter, 0, sizeof(filter_magnitude), of_filter)) {
+      std::memcpy(&filter_magnitude, kept->data(), sizeof(filter_magnitude));
+    } else {
+      of_filter(&filter_magnitude);
+    }
     const auto terms = static_cast<double>(w.num_elements() / conv.out_channels);
-    return largest(x) * largest(w) * terms + largest(b) < std::numeric_limits<float>::max() / 2;
+    return static_cast<double>(largest(x)) * filter_magnitude * terms + largest(b) <
+           std::numeric_limits<float>::max() / 2;
   }
 
   WindowAttrs attrs_;
   FusedActivation activation_;
+  std::shared_ptr<FilterCache> filters_;
+  // The largest magnitude in a filter; there is one "layout".
+  std::unique_ptr<PackedWeights<int>> magnitude_;
 };
 
 TANDEM_OP("_FusedConv2D")

@@ -1,7 +1,8 @@
 // How fast the pieces of the MNIST CNN's training step are, at batch 64: the convolution of 28 x 28
 // images to 64 channels and the gradient of its filter, the dense layer from 10,816 to 128 and its
-// gradients, max pooling 2 x 2 and its gradient, bias, activation and loss. And the machine's peak,
-// as a square product reaches it, to compare with.
+// gradients, max pooling 2 x 2 and its gradient, bias, activation and loss. Convolutions of
+// inference, whose filters are packed once ("kept") or in each call ("anew"). And the machine's
+// peak, as a square product reaches it, to compare with.
 //
 //   bazel run //kernels/nn:nn_benchmark [-- --threads=2]
 //
@@ -15,6 +16,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "benchmark/benchmark.h"
@@ -44,7 +46,9 @@ Tensor Ramp(Shape shape) {
 // A kernel with its inputs, ready to compute again and again.
 class Bench {
  public:
-  Bench(const std::string& op, std::vector<Tensor> inputs, AttrMap attrs) : inputs_(inputs.size()) {
+  Bench(const std::string& op, std::vector<Tensor> inputs, AttrMap attrs,
+        InputSource source = InputSource::kComputed)
+      : inputs_(inputs.size()), sources_(inputs.size(), source) {
     NodeSpec spec;
     spec.name = "measured";
     spec.op = op;
@@ -69,7 +73,7 @@ class Bench {
     device_ = {"/device:CPU:0", kCpu, 0, HostAllocator(), &resources_, InnerLoopRunner()};
     const OpRegistry& registry = OpRegistry::Global();
     KernelInit init({node->name(), &node->op(), &node->attrs(), input_types_, output_types_,
-                     &device_, &graph_.functions()});
+                     &device_, &graph_.functions(), sources_});
     kernel_ = registry.FindKernel(node->op(), kCpu, node->attrs()).value()->factory(init).value();
     Run();
   }
@@ -102,6 +106,7 @@ class Bench {
   KernelDevice device_;
   StepContext step_;
   std::vector<Slot> inputs_;
+  const std::vector<InputSource> sources_;
   std::vector<Slot*> slots_;
   std::vector<Slot> outputs_;
   std::vector<DataType> input_types_;
@@ -143,6 +148,15 @@ void ConvToFilter(benchmark::State& state) {
       {Ramp({64, 28, 28, 1}), Tensor::Vector<int32_t>({3, 3, 1, 64}), Ramp({64, 26, 26, 64})},
       ConvAttrs());
   bench.Measure(state, kConvOperations);
+}
+// An image of `size` x `size` and `in` channels, convolved 3 x 3 to `out`, whose filter is packed
+// once
+// (`kept`) or in each call.
+void ConvInference(benchmark::State& state, bool kept, int64_t size, int64_t in, int64_t out) {
+  const int64_t batch = state.range(0);
+  Bench bench("Conv2D", {Ramp({batch, size, size, in}), Ramp({3, 3, in, out})}, ConvAttrs(),
+              kept ? InputSource::kConstant : InputSource::kComputed);
+  bench.Measure(state, 2.0 * 9 * static_cast<double>(batch * (size - 2) * (size - 2) * in * out));
 }
 void DenseForward(benchmark::State& state) {
   Bench bench("MatMul", {Ramp({64, 10816}), Ramp({10816, 128})}, {});
@@ -228,6 +242,22 @@ void RegisterAll() {
   };
   for (const auto& [name, function] : all) {
     benchmark::RegisterBenchmark(name, function)->Unit(benchmark::kMicrosecond);
+  }
+  const struct {
+    const char* name;
+    int64_t size, in, out;
+  } convolutions[] = {{"Conv28x28x1To64", 28, 1, 64},
+                      {"Conv58x58x64To64", 58, 64, 64},
+                      {"Conv16x16x256To256", 16, 256, 256},
+                      {"Conv9x9x512To512", 9, 512, 512}};
+  for (const auto& c : convolutions) {
+    for (const bool kept : {false, true}) {
+      benchmark::RegisterBenchmark(absl::StrCat(c.name, kept ? "/kept" : "/anew").c_str(),
+                                   ConvInference, kept, c.size, c.in, c.out)
+          ->Unit(benchmark::kMicrosecond)
+          ->Arg(1)
+          ->Arg(64);
+    }
   }
   benchmark::RegisterBenchmark("SmallProduct", SmallProduct)
       ->Unit(benchmark::kMicrosecond)
