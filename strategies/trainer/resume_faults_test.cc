@@ -120,6 +120,21 @@ TEST_F(ResumeFaults, AFullDiskEndsTheTrainingOrNotByPolicy) {
   }
 }
 
+TEST_F(ResumeFaults, AMachineThatCrashesAtAnyMomentLosesTimeAlone) {
+  FaultyFileSystem undisturbed;
+  const Outcome expected = Train(*strategy_, {}, Resuming(&undisturbed, 2));
+  const int64_t effects = undisturbed.effects();
+  for (int64_t n = 0; n < effects; n += 3) {
+    SCOPED_TRACE(::testing::Message() << "crashed at effect " << n << " of " << effects);
+    FaultyFileSystem files;
+    files.CrashAt(n);
+    Train(*strategy_, {}, Resuming(&files, 2));
+    EXPECT_TRUE(files.fired());
+    files.Restart(FaultyFileSystem::Unsynced::kMixed, static_cast<uint32_t>(n));
+    ExpectSameBits(Train(*strategy_, {}, Resuming(&files, 2)), expected);
+  }
+}
+
 // Holds back whoever opens a file to write until it is let through.
 class SlowFileSystem final : public FaultyFileSystem {
  public:
