@@ -70,7 +70,6 @@ refuses "there is no flag --epoch. Did you mean 'epochs'" --epoch=1
 refuses "$data/none" --data="$data/none"
 
 [[ $("$demo" --version) == "demo "[0-9]* ]] || fail "--version says no version"
-
 run="$data/run"
 trains --model=mlp --checkpoint_dir="$run" --checkpoint_every_steps=2 --log_dir="$data/log"
 [[ -f "$run/checkpoint" && -f "$run/ckpt-4.index" ]] || fail "there is no checkpoint: $(ls "$run")"
@@ -82,9 +81,15 @@ trains --model=mlp --checkpoint_dir="$data/new" --resume
 refuses "--checkpoint_dir=DIR" --resume
 refuses "above 0" --checkpoint_dir="$data/newer" --checkpoint_every=0s
 
+trains --model=mlp --export="$data/served"
+trains --model=mlp --export="$data/served" # It is replaced.
+[[ -s "$data/served/saved_model.pb" && -s "$data/served/variables/variables.index" ]] ||
+  fail "there is no model: $(ls -R "$data/served")"
+refuses "something else than a SavedModel" --export="$data"
+
 help=$("$demo" --help) || fail "--help ended with $?"
 for flag in model strategy replicas epochs batch_size learning_rate seed deterministic data \
-  checkpoint_dir resume checkpoint_every checkpoint_every_steps log_dir; do
+  checkpoint_dir resume checkpoint_every checkpoint_every_steps log_dir export; do
   grep -q -- "--$flag " <<<"$help" || fail "--help does not name --$flag"
 done
 echo "every model and every strategy trains"

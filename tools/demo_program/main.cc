@@ -23,6 +23,7 @@
 #include "runtime/input/dataset.h"
 #include "strategies/strategy.h"
 #include "strategies/trainer/trainer.h"
+#include "tools/demo_program/export.h"
 #include "tools/demo_program/models.h"
 #include "tools/flags/program_flags.h"
 
@@ -44,6 +45,8 @@ ABSL_FLAG(absl::Duration, checkpoint_every, absl::Minutes(1),
           "time between checkpoints; there is one after each epoch and at the end, too");
 ABSL_FLAG(int64_t, checkpoint_every_steps, 0, "steps between checkpoints; 0: time alone counts");
 ABSL_FLAG(std::string, log_dir, "", "folder for a log that TensorBoard shows");
+ABSL_FLAG(std::string, export, "",
+          "folder for the trained model as a SavedModel, which TensorFlow loads, too");
 ABSL_FLAG(std::string, data, "tools/datasets/mnist", "folder with the four MNIST files");
 
 namespace tandem::demo {
@@ -157,6 +160,8 @@ absl::Status Run() {
   fit.callbacks = {callback::Progress()};
   fit.log_dir = absl::GetFlag(FLAGS_log_dir);
   TANDEM_RETURN_IF_ERROR(AddCheckpoints(fit));
+  const std::string export_folder = absl::GetFlag(FLAGS_export);
+  if (!export_folder.empty()) TANDEM_RETURN_IF_ERROR(CheckExportFolder(export_folder));
   const absl::Status trained = trainer.Fit(train, fit).status();
   if (absl::IsCancelled(trained) && !fit.checkpoint_dir.empty()) {
     std::fprintf(stderr, "\ndemo: the same command with --resume goes on there\n");
@@ -171,6 +176,10 @@ absl::Status Run() {
                100 * result.Value("accuracy").value_or(0), result.loss, result.examples,
                absl::ToDoubleSeconds(absl::Now() - begin),
                static_cast<double>(usage.ru_maxrss) / 1024);
+  if (!export_folder.empty()) {
+    TANDEM_RETURN_IF_ERROR(ExportTo(export_folder, model, trainer));
+    absl::PrintF("the model is in %s\n", export_folder);
+  }
   return FlushOutput();
 }
 
