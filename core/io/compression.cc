@@ -147,6 +147,7 @@ class ZlibSource : public PackedSource {
  protected:
   absl::StatusOr<size_t> Unpack(absl::Span<char> bytes) override {
     if (!ready_) return errors::ResourceExhausted("no memory to unpack with");
+    if (!damage_.ok()) return damage_;
     const size_t room = std::min(bytes.size(), size_t{1} << 30);  // zlib counts with 32 bits.
     stream_.next_out = reinterpret_cast<Bytef*>(bytes.data());
     stream_.avail_out = static_cast<uInt>(room);
@@ -165,8 +166,11 @@ class ZlibSource : public PackedSource {
         between_streams_ = true;
       } else if (code != Z_OK && code != Z_BUF_ERROR) {
         const char* const message = stream_.msg != nullptr ? stream_.msg : zError(code);
-        if (stream_.avail_out == room) return Damaged(stream_.avail_in, message);
-        break;  // The next call finds it again.
+        damage_ = Damaged(stream_.avail_in, message);
+        // What came before it is read first. The next call would not find the damage again where
+        // no packed bytes are left, as with a wrong checksum at the end.
+        if (stream_.avail_out == room) return damage_;
+        break;
       }
     }
     return room - stream_.avail_out;
@@ -176,6 +180,7 @@ class ZlibSource : public PackedSource {
     inflateReset(&stream_);
     stream_.avail_in = 0;
     between_streams_ = true;
+    damage_ = absl::OkStatus();
   }
 
  private:
@@ -184,6 +189,7 @@ class ZlibSource : public PackedSource {
   z_stream stream_ = {};
   bool ready_ = false;
   bool between_streams_ = true;  // All is unpacked up to the end of a stream.
+  absl::Status damage_;          // That ends what can be unpacked.
 };
 
 class SnappySource : public PackedSource {

@@ -288,6 +288,21 @@ TEST_F(RecordTest, DamageToPackedBytesIsAnErrorAndNeverAWrongRecord) {
   }
 }
 
+TEST_F(RecordTest, AWrongChecksumAtTheEndIsDamageAndNoCut) {
+  for (const Compression compression : {Compression::kZlib, Compression::kGzip}) {
+    Write({"one", "two"}, {.compression = compression});
+    std::string contents = Contents();
+    // gzip's length stands behind its checksum.
+    char& checksum = contents[contents.size() - (compression == Compression::kGzip ? 5 : 1)];
+    checksum = static_cast<char>(checksum ^ 1);
+    files_.SetContents(kPath, contents);
+    const Outcome outcome = Read({.compression = compression});
+    EXPECT_EQ(outcome.end.code(), absl::StatusCode::kDataLoss) << outcome.end;
+    EXPECT_FALSE(outcome.ended_in_record) << outcome.end;
+    EXPECT_EQ(Read({.compression = compression, .skip_damaged = true}).damaged, 1);
+  }
+}
+
 TEST_F(RecordTest, AThousandFlippedBitsNeverGiveAWrongRecord) {
   const std::vector<std::string> records = SomeRecords();
   Write(records);
