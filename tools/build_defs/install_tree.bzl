@@ -28,25 +28,23 @@ _REQUIRES = [
 def _install_tree_impl(ctx):
     info = ctx.attr.library[CcInfo]
 
-    archives = []
+    # Objects, not archives: of those a linker would leave out what nobody calls.
+    objects = []
     link_flags = []
     for linker_input in info.linking_context.linker_inputs.to_list():
         link_flags += linker_input.user_link_flags
         for library in linker_input.libraries:
-            archive = library.pic_static_library or library.static_library
-            if archive:
-                archives.append(archive)
+            objects += library.pic_objects or library.objects or []
     shared = ctx.actions.declare_file("_%s/libtandem.so" % ctx.label.name)
     arguments = ctx.actions.args()
     arguments.use_param_file("@%s", use_always = True)
     arguments.add_all(["-shared", "-o", shared, "-Wl,-soname,libtandem.so", "-Wl,--no-undefined"])
-    arguments.add("-Wl,--whole-archive")
-    arguments.add_all(archives)
-    arguments.add_all(["-Wl,--no-whole-archive", "-Wl,--as-needed"])
+    arguments.add_all(objects)
+    arguments.add("-Wl,--as-needed")
     arguments.add_all(link_flags)
     ctx.actions.run(
         executable = "/usr/bin/g++",
-        inputs = archives,
+        inputs = objects,
         outputs = [shared],
         arguments = [arguments],
         use_default_shell_env = True,
