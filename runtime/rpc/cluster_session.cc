@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
@@ -13,6 +12,7 @@
 #include "runtime/rpc/cluster_plan.h"
 #include "runtime/rpc/cluster_step.h"
 #include "runtime/rpc/join_tasks.h"
+#include "runtime/rpc/signature_key.h"
 #include "runtime/rpc/status_on_wire.h"
 
 namespace tandem {
@@ -21,16 +21,6 @@ namespace {
 constexpr absl::Duration kReportEvery = absl::Seconds(10);
 constexpr absl::Duration kControlTimeout = absl::Seconds(30);
 constexpr absl::Duration kDeleteTimeout = absl::Seconds(10);
-
-std::string SignatureKey(const RunSignature& signature) {
-  std::string key;
-  for (const auto* names : {&signature.feeds, &signature.fetches, &signature.targets}) {
-    // With lengths, so that no name can look like two.
-    for (const std::string& name : *names) absl::StrAppend(&key, name.size(), ":", name);
-    key += ';';
-  }
-  return key;
-}
 
 void DeleteShares(const std::string& handle,
                   const std::vector<std::shared_ptr<WorkerClient>>& clients) {

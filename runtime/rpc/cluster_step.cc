@@ -33,6 +33,7 @@ class ClusterStep : public std::enable_shared_from_this<ClusterStep> {
         outer_(options.cancellation),
         metadata_(metadata),
         done_(std::move(done)),
+        watches_(plan_->parts().size()),
         running_(plan_->parts().size(), true) {
     cancellation_.emplace(all_runs);
   }
@@ -73,6 +74,8 @@ class ClusterStep : public std::enable_shared_from_this<ClusterStep> {
     request.set_request_id(NewRequestId());
     CallOptions options;
     options.cancellation = &*cancellation_;
+    watches_[i] = part.client->Watch(
+        [self = shared_from_this(), i](const absl::Status& status) { self->TaskLost(i, status); });
     part.client->RunGraph(
         std::move(request), options,
         [self = shared_from_this(), i](absl::StatusOr<tensorflow::RunGraphResponse> response) {
@@ -81,6 +84,7 @@ class ClusterStep : public std::enable_shared_from_this<ClusterStep> {
   }
 
   void OtherEnded(size_t i, absl::StatusOr<tensorflow::RunGraphResponse> response) {
+    plan_->parts()[i].client->Unwatch(watches_[i]);
     absl::Status status = response.status();
     // Servers that put errors into the body whether asked to or not.
     if (status.ok() && response->status_code() != tensorflow::error::OK) {
@@ -96,6 +100,16 @@ class ClusterStep : public std::enable_shared_from_this<ClusterStep> {
       status = FromTask(status, plan_->parts()[i].client->task());
     }
     PartEnded(std::move(status));
+  }
+
+  // The task may be stopped, and its call would not end by itself.
+  void TaskLost(size_t i, const absl::Status& status) {
+    {
+      MutexLock lock(mu_);
+      if (!running_[i]) return;
+      ++pending_;  // The step goes on until this has been noted.
+    }
+    PartEnded(status);
   }
 
   void StartOwn(std::vector<Tensor> feeds) {
@@ -207,6 +221,7 @@ class ClusterStep : public std::enable_shared_from_this<ClusterStep> {
   bool registered_ = false;
   std::shared_ptr<Rendezvous> rendezvous_;
   RunMetadata own_metadata_;
+  std::vector<int64_t> watches_;  // Of the plan's parts; each set before its call begins.
 
   Mutex mu_;
   size_t pending_ ABSL_GUARDED_BY(mu_) = 0;

@@ -82,8 +82,11 @@ struct Master::Creation {
   Done done;
 };
 
-Master::Master(Worker* worker, absl::Duration start_timeout)
-    : worker_(*worker), start_timeout_(start_timeout), recent_requests_(kRememberedRequests) {}
+Master::Master(Worker* worker, ControlThreads* control, absl::Duration start_timeout)
+    : worker_(*worker),
+      control_(*control),
+      start_timeout_(start_timeout),
+      recent_requests_(kRememberedRequests) {}
 
 Master::~Master() { CloseAll(errors::Unavailable("the server has ended")); }
 
@@ -332,24 +335,33 @@ void Master::RunStep(const tensorflow::RunStepRequest& request,
   }
   // The answer's names are the very words of the request.
   std::vector<std::string> names = signature.fetches;
-  session->Run(
-      signature, std::move(feeds), request.options(), cancellation, response->mutable_metadata(),
-      [response, names = std::move(names),
-       finish = std::move(finish)](absl::StatusOr<std::vector<Tensor>> results) mutable {
-        absl::Status status = results.status();
-        for (size_t i = 0; i < names.size() && status.ok(); ++i) {
-          tensorflow::NamedTensorProto* const named = response->add_tensor();
-          named->set_name(names[i]);
-          status = CatchOutOfMemory([&] {
-            return TensorToProto((*results)[i], named->mutable_tensor(), TensorProtoForm::kContent);
-          });
-          if (!status.ok()) {
-            status = WithContext(status, absl::StrCat("fetch '", names[i], "'"));
-            response->clear_tensor();
-          }
-        }
-        finish(std::move(status));
+  Session::Callable::Done answer = [response, names = std::move(names), finish = std::move(finish)](
+                                       absl::StatusOr<std::vector<Tensor>> results) mutable {
+    absl::Status status = results.status();
+    for (size_t i = 0; i < names.size() && status.ok(); ++i) {
+      tensorflow::NamedTensorProto* const named = response->add_tensor();
+      named->set_name(names[i]);
+      status = CatchOutOfMemory([&] {
+        return TensorToProto((*results)[i], named->mutable_tensor(), TensorProtoForm::kContent);
       });
+      if (!status.ok()) {
+        status = WithContext(status, absl::StrCat("fetch '", names[i], "'"));
+        response->clear_tensor();
+      }
+    }
+    finish(std::move(status));
+  };
+  if (session->HasRun(signature)) {
+    session->Run(signature, std::move(feeds), request.options(), cancellation,
+                 response->mutable_metadata(), std::move(answer));
+    return;
+  }
+  control_.Run([session = std::move(session), signature = std::move(signature),
+                feeds = std::move(feeds), &request, cancellation, response,
+                answer = std::move(answer)]() mutable {
+    session->Run(signature, std::move(feeds), request.options(), cancellation,
+                 response->mutable_metadata(), std::move(answer));
+  });
 }
 
 absl::Status Master::MakeCallable(const tensorflow::MakeCallableRequest& request,

@@ -26,6 +26,7 @@
 #include "core/base/mutex.h"
 #include "core/kernel/cancellation.h"
 #include "proto/master.pb.h"
+#include "runtime/rpc/control_threads.h"
 #include "runtime/rpc/master_session.h"
 #include "runtime/rpc/recent_requests.h"
 #include "runtime/rpc/worker.h"
@@ -36,9 +37,9 @@ class Master {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;
 
-  // `worker`, the share of the master's own task, outlives it. `start_timeout`: how long a new
-  // session waits for tasks that cannot be reached.
-  Master(Worker* worker, absl::Duration start_timeout);
+  // `worker`, the share of the master's own task, and `control`, where it compiles, outlive it.
+  // `start_timeout`: how long a new session waits for tasks that cannot be reached.
+  Master(Worker* worker, ControlThreads* control, absl::Duration start_timeout);
   // REQUIRES: no call is going on.
   ~Master();
 
@@ -96,6 +97,7 @@ class Master {
   void ClearContainers(const tensorflow::ResetRequest& request, Done done);
 
   Worker& worker_;
+  ControlThreads& control_;
   const absl::Duration start_timeout_;
   RecentRequests recent_requests_;
   // Of sessions that are being made; ends with the master.

@@ -14,21 +14,27 @@ namespace {
 
 class MasterServiceImpl final : public tensorflow::MasterService::CallbackService {
  public:
-  explicit MasterServiceImpl(Master* master) : master_(*master) {}
+  MasterServiceImpl(Master* master, ControlThreads* control)
+      : master_(*master), control_(*control) {}
 
   grpc::ServerUnaryReactor* CreateSession(grpc::CallbackServerContext*,
                                           const tensorflow::CreateSessionRequest* request,
                                           tensorflow::CreateSessionResponse* response) override {
     auto* const call = new ServerCall;
-    master_.CreateSession(*request, response, call->cancellation(),
-                          [call](const absl::Status& status) { call->End(status); });
+    control_.Run([this, call, request, response] {
+      master_.CreateSession(*request, response, call->cancellation(),
+                            [call](const absl::Status& status) { call->End(status); });
+    });
     return call;
   }
-  grpc::ServerUnaryReactor* ExtendSession(grpc::CallbackServerContext* context,
+  grpc::ServerUnaryReactor* ExtendSession(grpc::CallbackServerContext*,
                                           const tensorflow::ExtendSessionRequest* request,
                                           tensorflow::ExtendSessionResponse* response) override {
-    return EndedCall(context,
-                     CatchOutOfMemory([&] { return master_.ExtendSession(*request, response); }));
+    auto* const call = new ServerCall;
+    control_.Run([this, call, request, response] {
+      call->End(CatchOutOfMemory([&] { return master_.ExtendSession(*request, response); }));
+    });
+    return call;
   }
   grpc::ServerUnaryReactor* PartialRunSetup(grpc::CallbackServerContext* context,
                                             const tensorflow::PartialRunSetupRequest*,
@@ -57,11 +63,14 @@ class MasterServiceImpl final : public tensorflow::MasterService::CallbackServic
     master_.Reset(*request, [call](const absl::Status& status) { call->End(status); });
     return call;
   }
-  grpc::ServerUnaryReactor* MakeCallable(grpc::CallbackServerContext* context,
+  grpc::ServerUnaryReactor* MakeCallable(grpc::CallbackServerContext*,
                                          const tensorflow::MakeCallableRequest* request,
                                          tensorflow::MakeCallableResponse* response) override {
-    return EndedCall(context,
-                     CatchOutOfMemory([&] { return master_.MakeCallable(*request, response); }));
+    auto* const call = new ServerCall;
+    control_.Run([this, call, request, response] {
+      call->End(CatchOutOfMemory([&] { return master_.MakeCallable(*request, response); }));
+    });
+    return call;
   }
   grpc::ServerUnaryReactor* ReleaseCallable(grpc::CallbackServerContext* context,
                                             const tensorflow::ReleaseCallableRequest* request,
@@ -90,12 +99,13 @@ class MasterServiceImpl final : public tensorflow::MasterService::CallbackServic
 
  private:
   Master& master_;
+  ControlThreads& control_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> NewMasterService(Master* master) {
-  return std::make_unique<MasterServiceImpl>(master);
+std::unique_ptr<grpc::Service> NewMasterService(Master* master, ControlThreads* control) {
+  return std::make_unique<MasterServiceImpl>(master, control);
 }
 
 }  // namespace tandem

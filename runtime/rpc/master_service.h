@@ -12,8 +12,8 @@
 
 namespace tandem {
 
-// `master` outlives the service.
-std::unique_ptr<grpc::Service> NewMasterService(Master* master);
+// `master` and `control`, where graphs are read and compiled, outlive the service.
+std::unique_ptr<grpc::Service> NewMasterService(Master* master, ControlThreads* control);
 
 }  // namespace tandem
 

@@ -5,6 +5,7 @@
 #include "core/base/status.h"
 #include "core/graph/import.h"
 #include "runtime/device/out_of_memory.h"
+#include "runtime/rpc/signature_key.h"
 #include "runtime/session/step_stats.h"
 
 namespace tandem {
@@ -77,6 +78,11 @@ void MasterSession::ReleaseCallable(int64_t handle) {
   callables_.erase(handle);
 }
 
+bool MasterSession::HasRun(const RunSignature& signature) {
+  MutexLock lock(mu_);
+  return signatures_.contains(SignatureKey(signature));
+}
+
 void MasterSession::Run(const RunSignature& signature, std::vector<Tensor> feeds,
                         const tensorflow::RunOptions& run_options,
                         CancellationManager* cancellation, tensorflow::RunMetadata* metadata,
@@ -86,6 +92,10 @@ void MasterSession::Run(const RunSignature& signature, std::vector<Tensor> feeds
   if (!callable.ok()) {
     done(callable.status());
     return;
+  }
+  {
+    MutexLock lock(mu_);
+    signatures_.insert(SignatureKey(signature));
   }
   Start(*std::move(callable), std::move(feeds), run_options, cancellation, metadata,
         std::move(done));

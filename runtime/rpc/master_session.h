@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -44,6 +46,9 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   absl::StatusOr<NamedCallable> FindCallable(int64_t handle);
   void ReleaseCallable(int64_t handle);
 
+  // True when the signature was run before: then Run has nothing to compile.
+  bool HasRun(const RunSignature& signature);
+
   // Start a step; `done` is called once, before the session counts it as ended. `cancellation` and
   // `metadata` outlive the step.
   void Run(const RunSignature& signature, std::vector<Tensor> feeds,
@@ -75,6 +80,7 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   int producer_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t next_callable_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<int64_t, NamedCallable> callables_ ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_set<std::string> signatures_ ABSL_GUARDED_BY(mu_);  // Those that were run.
 };
 
 }  // namespace tandem

@@ -12,6 +12,7 @@
 #include "grpcpp/grpcpp.h"
 #include "proto/master_service.grpc.pb.h"
 #include "runtime/device/out_of_memory.h"
+#include "runtime/rpc/call_set.h"
 #include "runtime/rpc/remote_server.h"
 #include "runtime/rpc/status_on_wire.h"
 #include "runtime/rpc/worker_client.h"
@@ -46,19 +47,16 @@ class RemoteSession final : public Session {
         graph_(std::move(graph)) {}
 
   ~RemoteSession() override {
-    if (handle_.empty()) return;
-    struct Closing {
-      std::shared_ptr<MasterService::Stub> stub;  // Outlives the session.
-      grpc::ClientContext context;
+    if (!handle_.empty()) {
       tensorflow::CloseSessionRequest request;
-      tensorflow::CloseSessionResponse response;
-    };
-    auto* const closing = new Closing;
-    closing->stub = stub_;
-    closing->request.set_session_handle(handle_);
-    SetDeadline(kControlTimeout, &closing->context);
-    stub_->async()->CloseSession(&closing->context, &closing->request, &closing->response,
-                                 [closing](const grpc::Status&) { delete closing; });
+      request.set_session_handle(handle_);
+      Tell<tensorflow::CloseSessionRequest, tensorflow::CloseSessionResponse>(
+          std::move(request), [](MasterService::Stub& stub, auto* tell, auto done) {
+            stub.async()->CloseSession(&tell->context, &tell->request, &tell->response, done);
+          });
+    }
+    constexpr absl::Duration kGrace = absl::Seconds(2);
+    calls_->EndAll(kGrace);
   }
 
   absl::Status Open(const RemoteSessionOptions& options) {
@@ -144,6 +142,26 @@ class RemoteSession final : public Session {
  private:
   class RemoteCallable;
 
+  // Something that the server is told, whatever it answers.
+  template <typename Request, typename Response>
+  struct TellCall {
+    grpc::ClientContext context;
+    Request request;
+    Response response;
+  };
+  template <typename Request, typename Response, typename Start>
+  void Tell(Request request, Start start) {
+    auto* const tell = new TellCall<Request, Response>;
+    tell->request = std::move(request);
+    SetDeadline(kControlTimeout, &tell->context);
+    calls_->Begin(&tell->context);
+    start(*stub_, tell, [tell, calls = calls_](const grpc::Status&) {
+      calls->Forget(&tell->context);
+      delete tell;
+      calls->End();
+    });
+  }
+
   // A call that runs a step; deletes itself when it is over.
   template <typename Request, typename Response>
   struct StepCall {
@@ -156,8 +174,13 @@ class RemoteSession final : public Session {
     CancellationManager::Token token = 0;
     CancellationManager::Token outer_token = 0;
 
+    std::shared_ptr<CallSet> calls;
+
     // Cancels the call with the session or the caller. False: that has happened already.
-    bool Watch(CancellationManager* all_runs, CancellationManager* caller) {
+    bool Watch(std::shared_ptr<CallSet> of_session, CancellationManager* all_runs,
+               CancellationManager* caller) {
+      calls = std::move(of_session);
+      calls->Begin(&context);
       cancellation.emplace(all_runs);
       token = cancellation->NewToken();
       if (!cancellation->Register(token, [this] { context.TryCancel(); })) return false;
@@ -170,6 +193,15 @@ class RemoteSession final : public Session {
       }
       outer = caller;
       return true;
+    }
+    // Deletes the call, and hands `results` on.
+    template <typename Done>
+    void HandOn(absl::StatusOr<std::vector<Tensor>> results, Done& done) {
+      const std::shared_ptr<CallSet> of_session = std::move(calls);
+      of_session->Forget(&context);
+      delete this;
+      done(std::move(results));
+      of_session->End();
     }
     // What the call ended with; nothing is watched any more.
     absl::Status End(const grpc::Status& status, const std::string& target) {
@@ -211,21 +243,17 @@ class RemoteSession final : public Session {
           std::max<int64_t>(1, absl::ToInt64Milliseconds(options.timeout)));
     }
     SetDeadline(options.timeout + kAnswerTime, &call->context);
-    if (!call->Watch(&all_runs_, options.cancellation)) {
+    if (!call->Watch(calls_, &all_runs_, options.cancellation)) {
       const absl::Status reason = call->cancellation->status();
       (void)call->End(grpc::Status::CANCELLED, target_);
-      delete call;
-      done(reason);
+      call->HandOn(reason, done);
       return;
     }
     stub_->async()->RunStep(
         &call->context, &call->request, &call->response,
         [this, call, metadata,
          done = std::make_shared<Callable::Done>(std::move(done))](const grpc::Status& ended) {
-          absl::StatusOr<std::vector<Tensor>> results =
-              TakeResults(*call, call->End(ended, target_), metadata);
-          delete call;
-          (*done)(std::move(results));
+          call->HandOn(TakeResults(*call, call->End(ended, target_), metadata), *done);
         });
   }
 
@@ -265,6 +293,7 @@ class RemoteSession final : public Session {
   const std::string target_;
   const std::shared_ptr<MasterService::Stub> stub_;
   const std::shared_ptr<SessionDevices> devices_;
+  const std::shared_ptr<CallSet> calls_ = std::make_shared<CallSet>();
   std::string handle_;  // Set once, by Open.
   CancellationManager all_runs_;
   Mutex graph_mu_;
@@ -277,20 +306,13 @@ class RemoteSession::RemoteCallable final : public Session::Callable {
   RemoteCallable(RemoteSession* session, int64_t handle) : session_(*session), handle_(handle) {}
 
   ~RemoteCallable() override {
-    struct Release {
-      grpc::ClientContext context;
-      tensorflow::ReleaseCallableRequest request;
-      tensorflow::ReleaseCallableResponse response;
-      std::shared_ptr<MasterService::Stub> stub;
-    };
-    auto* const release = new Release;
-    release->stub = session_.stub_;
-    release->request.set_session_handle(session_.handle_);
-    release->request.set_handle(handle_);
-    SetDeadline(kControlTimeout, &release->context);
-    session_.stub_->async()->ReleaseCallable(&release->context, &release->request,
-                                             &release->response,
-                                             [release](const grpc::Status&) { delete release; });
+    tensorflow::ReleaseCallableRequest request;
+    request.set_session_handle(session_.handle_);
+    request.set_handle(handle_);
+    session_.Tell<tensorflow::ReleaseCallableRequest, tensorflow::ReleaseCallableResponse>(
+        std::move(request), [](MasterService::Stub& stub, auto* tell, auto done) {
+          stub.async()->ReleaseCallable(&tell->context, &tell->request, &tell->response, done);
+        });
   }
 
   absl::StatusOr<std::vector<Tensor>> Run(std::vector<Tensor> feeds, const RunOptions& options,
@@ -328,11 +350,10 @@ class RemoteSession::RemoteCallable final : public Session::Callable {
     }
     // A callable's own limit was set when it was made.
     SetDeadline(options.timeout, &call->context);
-    if (!call->Watch(&session_.all_runs_, options.cancellation)) {
+    if (!call->Watch(session_.calls_, &session_.all_runs_, options.cancellation)) {
       const absl::Status reason = call->cancellation->status();
       (void)call->End(grpc::Status::CANCELLED, session_.target_);
-      delete call;
-      done(reason);
+      call->HandOn(reason, done);
       return;
     }
     session_.stub_->async()->RunCallable(
@@ -351,11 +372,10 @@ class RemoteSession::RemoteCallable final : public Session::Callable {
           if (metadata != nullptr && call->response.has_metadata()) {
             AppendEvents(call->response.metadata().step_stats(), &metadata->events);
           }
-          delete call;
           if (status.ok()) {
-            (*done)(std::move(results));
+            call->HandOn(std::move(results), *done);
           } else {
-            (*done)(std::move(status));
+            call->HandOn(std::move(status), *done);
           }
         });
   }

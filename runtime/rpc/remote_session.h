@@ -9,7 +9,8 @@
 // Unavailable when it cannot be reached or is lost, Aborted when it has lost the session (make
 // another one). Variables stay on the server when the session ends. devices() are those of this
 // process, on which nothing runs; RemoteServer::ListDevices tells the server's. Positions of random
-// ops stay on the server. A session that is destroyed closes itself there, without waiting.
+// ops stay on the server. A session that is destroyed closes itself there, and waits for that for
+// two seconds at most.
 #ifndef TANDEM_RUNTIME_RPC_REMOTE_SESSION_H_
 #define TANDEM_RUNTIME_RPC_REMOTE_SESSION_H_
 

@@ -10,6 +10,7 @@
 #include "core/base/status.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "runtime/rpc/control_threads.h"
 #include "runtime/rpc/listen_address.h"
 #include "runtime/rpc/master.h"
 #include "runtime/rpc/master_service.h"
@@ -34,7 +35,7 @@ class GrpcServer final : public Server {
         wanted_port_(port),
         tasks_(options.config, options.task),
         worker_(std::move(devices), &tasks_),
-        master_(&worker_, options.start_timeout) {}
+        master_(&worker_, &control_, options.start_timeout) {}
 
   ~GrpcServer() override { Stop(absl::ZeroDuration()); }
 
@@ -44,8 +45,8 @@ class GrpcServer final : public Server {
     // gRPC would say the same, but in its own words, and on stderr.
     TANDEM_RETURN_IF_ERROR(CheckCanListen(listen_host_, wanted_port_));
     grpc::EnableDefaultHealthCheckService(true);
-    master_service_ = NewMasterService(&master_);
-    worker_service_ = NewWorkerService(&worker_);
+    master_service_ = NewMasterService(&master_, &control_);
+    worker_service_ = NewWorkerService(&worker_, &control_);
     grpc::ServerBuilder builder;
     // Two servers on one port would share its clients.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
@@ -104,6 +105,9 @@ class GrpcServer final : public Server {
   const std::string listen_host_;
   const std::string own_host_;
   const int wanted_port_;
+  // As many graphs are compiled at once.
+  static constexpr size_t kControlThreads = 4;
+  ControlThreads control_{kControlThreads};
   const ClusterTasks tasks_;
   Worker worker_;
   Master master_;

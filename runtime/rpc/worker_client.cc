@@ -6,7 +6,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/base/mutex.h"
 #include "core/base/status.h"
+#include "grpcpp/alarm.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/impl/codegen/proto_utils.h"
@@ -39,15 +42,15 @@ class UnaryCall {
  public:
   using Done = absl::AnyInvocable<void(absl::Status, Response*)>;
 
-  static void Start(std::shared_ptr<WorkerClient> client,
-                    const std::shared_ptr<grpc::Channel>& channel, const char* method,
-                    Request request, const CallOptions& options, Done done) {
-    auto* const call =
-        new UnaryCall(std::move(client), method, std::move(request), std::move(done));
+  static void Start(const WorkerClient& client, const std::shared_ptr<grpc::Channel>& channel,
+                    const std::shared_ptr<CallSet>& calls, const char* method, Request request,
+                    const CallOptions& options, Done done) {
+    auto* const call = new UnaryCall(client, calls, method, std::move(request), std::move(done));
     if (options.deadline != absl::InfiniteFuture()) {
       call->context_.set_deadline(absl::ToChronoTime(options.deadline));
     }
     call->context_.set_wait_for_ready(options.wait_for_ready);
+    calls->Begin(&call->context_);
     if (options.cancellation != nullptr) {
       call->token_ = options.cancellation->NewToken();
       // A call that is cancelled before it begins ends as soon as it does.
@@ -63,8 +66,10 @@ class UnaryCall {
   }
 
  private:
-  UnaryCall(std::shared_ptr<WorkerClient> client, const char* method, Request request, Done done)
-      : client_(std::move(client)),
+  UnaryCall(const WorkerClient& client, std::shared_ptr<CallSet> calls, const char* method,
+            Request request, Done done)
+      : client_(client),
+        calls_(std::move(calls)),
         path_(absl::StrCat(kService, method)),
         request_(std::move(request)),
         done_(std::move(done)) {}
@@ -102,19 +107,23 @@ class UnaryCall {
     const bool is_late = absl::IsDeadlineExceeded(status);
     return absl::Status(
         is_late ? status.code() : absl::StatusCode::kUnavailable,
-        absl::StrCat(client_->task(), " at ", client_->address(),
+        absl::StrCat(client_.task(), " at ", client_.address(),
                      is_late ? " did not answer: " : " cannot be reached: ", status.message(),
                      // Clients of TensorFlow look for these words.
-                     "\nAdditional GRPC error information from remote target ", client_->task(),
+                     "\nAdditional GRPC error information from remote target ", client_.task(),
                      " while calling ", path_, ":\n:", status.message()));
   }
 
   void Finish(absl::Status status) {
     done_(std::move(status), &response_);
+    calls_->Forget(&context_);
+    const std::shared_ptr<CallSet> calls = calls_;
     delete this;
+    calls->End();
   }
 
-  const std::shared_ptr<WorkerClient> client_;
+  const WorkerClient& client_;
+  const std::shared_ptr<CallSet> calls_;
   const std::string path_;
   const Request request_;
   Done done_;
@@ -125,11 +134,11 @@ class UnaryCall {
 };
 
 template <typename Request, typename Response>
-void Call(std::shared_ptr<WorkerClient> client, const std::shared_ptr<grpc::Channel>& channel,
-          const char* method, Request request, const CallOptions& options,
-          WorkerClient::Done<Response> done) {
+void Call(const WorkerClient& client, const std::shared_ptr<grpc::Channel>& channel,
+          const std::shared_ptr<CallSet>& calls, const char* method, Request request,
+          const CallOptions& options, WorkerClient::Done<Response> done) {
   UnaryCall<Request, Response>::Start(
-      std::move(client), channel, method, std::move(request), options,
+      client, channel, calls, method, std::move(request), options,
       [done = std::move(done)](absl::Status status, Response* response) mutable {
         if (status.ok()) {
           done(std::move(*response));
@@ -152,55 +161,152 @@ int64_t NewRequestId() {
   }
 }
 
-WorkerClient::WorkerClient(std::string task, std::string address)
-    : task_(std::move(task)), address_(std::move(address)), channel_(Connect(address_)) {}
+// Asks the task for its status while somebody watches it.
+class WorkerClient::Heartbeat {
+ public:
+  Heartbeat(WorkerClient* client, std::shared_ptr<CallSet> calls)
+      : client_(*client), calls_(std::move(calls)) {}
 
-WorkerClient::~WorkerClient() = default;
+  int64_t Watch(std::function<void(const absl::Status&)> lost) {
+    MutexLock lock(mu_);
+    const int64_t watch = next_watch_++;
+    watchers_.emplace(watch, std::move(lost));
+    if (!beats_) AskLaterLocked();
+    return watch;
+  }
+
+  void Unwatch(int64_t watch) {
+    MutexLock lock(mu_);
+    watchers_.erase(watch);
+  }
+
+  // Nobody is asked any more.
+  void Stop() {
+    MutexLock lock(mu_);
+    stopped_ = true;
+    if (alarm_ != nullptr) alarm_->Cancel();
+  }
+
+ private:
+  static constexpr absl::Duration kInterval = absl::Seconds(1);
+  static constexpr absl::Duration kAnswerTime = absl::Seconds(3);
+
+  void AskLaterLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    beats_ = !stopped_;
+    if (stopped_) return;
+    calls_->Begin();
+    // A new one each time: the last one's callback may not have returned yet.
+    alarm_ = std::make_unique<grpc::Alarm>();
+    alarm_->Set(absl::ToChronoTime(absl::Now() + kInterval), [this, calls = calls_](bool) {
+      Ask();
+      calls->End();
+    });
+  }
+
+  void Ask() {
+    {
+      MutexLock lock(mu_);
+      if (watchers_.empty() || stopped_) {
+        beats_ = false;
+        return;
+      }
+    }
+    CallOptions options;
+    options.deadline = absl::Now() + kAnswerTime;
+    client_.GetStatus(options, [this](absl::StatusOr<tensorflow::GetStatusResponse> response) {
+      Answered(response.status());
+    });
+  }
+
+  void Answered(const absl::Status& status) {
+    std::map<int64_t, std::function<void(const absl::Status&)>> watchers;
+    {
+      MutexLock lock(mu_);
+      // Whatever else it says, it lives.
+      if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
+        watchers.swap(watchers_);
+      }
+      AskLaterLocked();
+    }
+    for (const auto& [watch, lost] : watchers) {
+      lost(errors::Unavailable(client_.task(), " is lost: ", status.message()));
+    }
+  }
+
+  WorkerClient& client_;
+  const std::shared_ptr<CallSet> calls_;
+  Mutex mu_;
+  bool beats_ ABSL_GUARDED_BY(mu_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  std::unique_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mu_);
+  int64_t next_watch_ ABSL_GUARDED_BY(mu_) = 1;
+  std::map<int64_t, std::function<void(const absl::Status&)>> watchers_ ABSL_GUARDED_BY(mu_);
+};
+
+WorkerClient::WorkerClient(std::string task, std::string address)
+    : task_(std::move(task)),
+      address_(std::move(address)),
+      channel_(Connect(address_)),
+      calls_(std::make_shared<CallSet>()),
+      heartbeat_(std::make_unique<Heartbeat>(this, calls_)) {}
+
+int64_t WorkerClient::Watch(std::function<void(const absl::Status&)> lost) {
+  return heartbeat_->Watch(std::move(lost));
+}
+
+void WorkerClient::Unwatch(int64_t watch) { heartbeat_->Unwatch(watch); }
+
+WorkerClient::~WorkerClient() {
+  // For what nobody waits for, such as the news that a session has ended.
+  constexpr absl::Duration kGrace = absl::Seconds(1);
+  heartbeat_->Stop();
+  calls_->EndAll(kGrace);
+}
 
 void WorkerClient::GetStatus(const CallOptions& options, Done<tensorflow::GetStatusResponse> done) {
-  Call(shared_from_this(), channel_, "GetStatus", tensorflow::GetStatusRequest(), options,
+  Call(*this, channel_, calls_, "GetStatus", tensorflow::GetStatusRequest(), options,
        std::move(done));
 }
 
 void WorkerClient::CreateWorkerSession(tensorflow::CreateWorkerSessionRequest request,
                                        const CallOptions& options,
                                        Done<tensorflow::CreateWorkerSessionResponse> done) {
-  Call(shared_from_this(), channel_, "CreateWorkerSession", std::move(request), options,
+  Call(*this, channel_, calls_, "CreateWorkerSession", std::move(request), options,
        std::move(done));
 }
 
 void WorkerClient::DeleteWorkerSession(tensorflow::DeleteWorkerSessionRequest request,
                                        const CallOptions& options,
                                        Done<tensorflow::DeleteWorkerSessionResponse> done) {
-  Call(shared_from_this(), channel_, "DeleteWorkerSession", std::move(request), options,
+  Call(*this, channel_, calls_, "DeleteWorkerSession", std::move(request), options,
        std::move(done));
 }
 
 void WorkerClient::RegisterGraph(tensorflow::RegisterGraphRequest request,
                                  const CallOptions& options,
                                  Done<tensorflow::RegisterGraphResponse> done) {
-  Call(shared_from_this(), channel_, "RegisterGraph", std::move(request), options, std::move(done));
+  Call(*this, channel_, calls_, "RegisterGraph", std::move(request), options, std::move(done));
 }
 
 void WorkerClient::RunGraph(tensorflow::RunGraphRequest request, const CallOptions& options,
                             Done<tensorflow::RunGraphResponse> done) {
-  Call(shared_from_this(), channel_, "RunGraph", std::move(request), options, std::move(done));
+  Call(*this, channel_, calls_, "RunGraph", std::move(request), options, std::move(done));
 }
 
 void WorkerClient::CleanupGraph(tensorflow::CleanupGraphRequest request, const CallOptions& options,
                                 Done<tensorflow::CleanupGraphResponse> done) {
-  Call(shared_from_this(), channel_, "CleanupGraph", std::move(request), options, std::move(done));
+  Call(*this, channel_, calls_, "CleanupGraph", std::move(request), options, std::move(done));
 }
 
 void WorkerClient::CleanupAll(tensorflow::CleanupAllRequest request, const CallOptions& options,
                               Done<tensorflow::CleanupAllResponse> done) {
-  Call(shared_from_this(), channel_, "CleanupAll", std::move(request), options, std::move(done));
+  Call(*this, channel_, calls_, "CleanupAll", std::move(request), options, std::move(done));
 }
 
 void WorkerClient::RecvTensor(tensorflow::RecvTensorRequest request, const CallOptions& options,
                               Rendezvous::Received received) {
   UnaryCall<tensorflow::RecvTensorRequest, grpc::ByteBuffer>::Start(
-      shared_from_this(), channel_, "RecvTensor", std::move(request), options,
+      *this, channel_, calls_, "RecvTensor", std::move(request), options,
       [task = task_, received = std::move(received)](absl::Status status,
                                                      grpc::ByteBuffer* response) mutable {
         if (!status.ok()) {

@@ -11,6 +11,7 @@
 #define TANDEM_RUNTIME_RPC_WORKER_CLIENT_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -25,6 +26,7 @@
 #include "core/kernel/rendezvous.h"
 #include "proto/worker.pb.h"
 #include "runtime/cluster/cluster_config.h"
+#include "runtime/rpc/call_set.h"
 
 namespace grpc {
 class Channel;
@@ -44,8 +46,9 @@ struct CallOptions {
   CancellationManager* cancellation = nullptr;
 };
 
-// Threads: any. Lifetime: calls keep it alive.
-class WorkerClient : public std::enable_shared_from_this<WorkerClient> {
+// Threads: any. Lifetime: when it goes it ends its calls and waits for them, so it may not be a
+// call's `done` that lets go of it last.
+class WorkerClient {
  public:
   template <typename Response>
   using Done = absl::AnyInvocable<void(absl::StatusOr<Response>)>;
@@ -73,17 +76,28 @@ class WorkerClient : public std::enable_shared_from_this<WorkerClient> {
                     Done<tensorflow::CleanupGraphResponse> done);
   void CleanupAll(tensorflow::CleanupAllRequest request, const CallOptions& options,
                   Done<tensorflow::CleanupAllResponse> done);
+  // Calls `lost` once when the task has not answered for three to four seconds, also one that is
+  // stopped or whose packets vanish, on a thread of gRPC; it may not wait. Until Unwatch, and,
+  // should that come at the same time, for a moment after it. The task is asked once a second,
+  // however many watch it, and is not asked when they have all gone within the first second.
+  int64_t Watch(std::function<void(const absl::Status& status)> lost);
+  void Unwatch(int64_t watch);
+
   // The value goes from gRPC's memory straight into a tensor.
   void RecvTensor(tensorflow::RecvTensorRequest request, const CallOptions& options,
                   Rendezvous::Received received);
 
  private:
+  class Heartbeat;
+
   const std::string task_;
   const std::string address_;
   const std::shared_ptr<grpc::Channel> channel_;
+  const std::shared_ptr<CallSet> calls_;
+  const std::unique_ptr<Heartbeat> heartbeat_;
 };
 
-// Threads: any.
+// Threads: any. Lifetime: outlives whoever was given a client.
 class ClusterTasks {
  public:
   ClusterTasks(const ClusterConfig& config, const TaskId& own);

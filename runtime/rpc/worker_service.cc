@@ -41,7 +41,8 @@ using Collectives =
 class WorkerServiceImpl final
     : public Raw<Sessions<Graphs<Others<Collectives<WorkerService::Service>>>>> {
  public:
-  explicit WorkerServiceImpl(Worker* worker) : worker_(*worker) {}
+  WorkerServiceImpl(Worker* worker, ControlThreads* control)
+      : worker_(*worker), control_(*control) {}
 
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const tensorflow::GetStatusRequest*,
@@ -61,11 +62,14 @@ class WorkerServiceImpl final
     return EndedCall(context, absl::OkStatus());
   }
 
-  grpc::ServerUnaryReactor* RegisterGraph(grpc::CallbackServerContext* context,
+  grpc::ServerUnaryReactor* RegisterGraph(grpc::CallbackServerContext*,
                                           const tensorflow::RegisterGraphRequest* request,
                                           tensorflow::RegisterGraphResponse* response) override {
-    return EndedCall(context,
-                     CatchOutOfMemory([&] { return worker_.RegisterGraph(*request, response); }));
+    auto* const call = new ServerCall;
+    control_.Run([this, call, request, response] {
+      call->End(CatchOutOfMemory([&] { return worker_.RegisterGraph(*request, response); }));
+    });
+    return call;
   }
   grpc::ServerUnaryReactor* DeregisterGraph(grpc::CallbackServerContext* context,
                                             const tensorflow::DeregisterGraphRequest* request,
@@ -167,12 +171,13 @@ class WorkerServiceImpl final
   }
 
   Worker& worker_;
+  ControlThreads& control_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> NewWorkerService(Worker* worker) {
-  return std::make_unique<WorkerServiceImpl>(worker);
+std::unique_ptr<grpc::Service> NewWorkerService(Worker* worker, ControlThreads* control) {
+  return std::make_unique<WorkerServiceImpl>(worker, control);
 }
 
 }  // namespace tandem

@@ -11,12 +11,13 @@
 #include <memory>
 
 #include "grpcpp/impl/codegen/service_type.h"
+#include "runtime/rpc/control_threads.h"
 #include "runtime/rpc/worker.h"
 
 namespace tandem {
 
-// `worker` outlives the service.
-std::unique_ptr<grpc::Service> NewWorkerService(Worker* worker);
+// `worker` and `control`, where graphs are read and compiled, outlive the service.
+std::unique_ptr<grpc::Service> NewWorkerService(Worker* worker, ControlThreads* control);
 
 }  // namespace tandem
 

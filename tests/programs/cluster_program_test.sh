@@ -58,16 +58,23 @@ start
 result=$("$tandem" run "$graph" --target="$target" --feed x=4 --fetch negative) ||
   fail "the graph does not run"
 grep -q -- "-4" <<<"$result" || fail "said: $result"
+result=$("$tandem" submit "$graph" --target="$target" --init=start --step=next --steps=20 \
+  --fetch=counted) || fail "submit"
+grep -q "20 steps in .*counted: .*= 21" <<<"$result" || fail "said: $result"
 "$tandem" reset "$target" || fail "reset"
 
-# A task that is killed ends the steps that wait for it, and is named.
-exec {run_out}< <("$tandem" run "$graph" --target="$target" --fetch waits --timeout=100 2>&1; echo "ended $?")
-"$tandem" run "$graph" --target="$target" --fetch begun --timeout=60 >/dev/null ||
-  fail "the step does not begin"
-kill -KILL "${pid_of[ps:0]}"
-answer=$(timeout 60 cat <&"$run_out")
-grep -q "ended 1" <<<"$answer" || fail "the step did not end: $answer"
-grep -q "/job:ps/replica:0/task:0" <<<"$answer" || fail "the lost task is not named: $answer"
+# A step that waits for a task that is stopped, or killed, ends, and the task is named.
+for signal in STOP KILL; do
+  exec {run_out}< <("$tandem" run "$graph" --target="$target" --fetch waits --timeout=100 2>&1
+    echo "ended $?")
+  "$tandem" run "$graph" --target="$target" --fetch begun --timeout=60 >/dev/null ||
+    fail "the step does not begin"
+  kill -"$signal" "${pid_of[ps:0]}"
+  answer=$(timeout 60 cat <&"$run_out")
+  grep -q "ended 1" <<<"$answer" || fail "$signal: the step did not end: $answer"
+  grep -q "/job:ps/replica:0/task:0" <<<"$answer" || fail "$signal: no task is named: $answer"
+  [[ $signal == KILL ]] || kill -CONT "${pid_of[ps:0]}"
+done
 # And the starter ends the rest.
 finish
 [[ $code == 1 ]] || fail "it ended with $code: $said"
@@ -105,4 +112,5 @@ expect 2 'is there twice' local --jobs=worker,worker
 expect 1 'cannot be started' local --jobs=worker -- /there/is/none
 expect 1 'failed to connect' ping grpc://127.0.0.1:1
 expect 2 'grpc://host:port' ping nothing
+expect 2 'wants --target' submit "$graph" --step=next
 echo "clusters of processes work"

@@ -50,6 +50,7 @@ extern const Command kSavedModelCommand;
 extern const Command kLocalCommand;
 extern const Command kPingCommand;
 extern const Command kResetCommand;
+extern const Command kSubmitCommand;
 
 }  // namespace tandem::cli
 

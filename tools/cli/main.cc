@@ -16,7 +16,8 @@ namespace {
 
 const Command* const kCommands[] = {
     &kRunCommand,        &kShowCommand,       &kOpsCommand,   &kDevicesCommand, &kRecordsCommand,
-    &kCheckpointCommand, &kSavedModelCommand, &kLocalCommand, &kPingCommand,    &kResetCommand};
+    &kCheckpointCommand, &kSavedModelCommand, &kLocalCommand, &kPingCommand,    &kResetCommand,
+    &kSubmitCommand};
 
 void PrintUsage(std::FILE* to) {
   std::fprintf(to,
