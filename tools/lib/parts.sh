@@ -65,24 +65,25 @@ run_tests() {
   count_results "$events" "$suffix" "$@"
 }
 
-# prepare_clients LABEL...: sees to the Python environment that these tests need. Fails when they are
-# not to run or cannot, and has counted that.
+# skip_clients CASES LABEL...: counts the cases of these tests as skipped. CASES as in run_tests.
+skip_clients() {
+  local cases="$1" label file name
+  shift
+  for label in "$@"; do
+    # The source of a client_test has its name.
+    file="${label#//}"
+    while read -r name; do
+      count_case skipped "$label $name" ''
+    done < <(python_cases "${file/://}.py" | grep -F -- "$cases")
+  done
+}
+
+# Makes the Python environment that the tests of the part clients need. Fails, and has counted that,
+# when it cannot.
 prepare_clients() {
-  local label file case
-  (($# > 0)) || return 0
-  if ((NO_TENSORFLOW == 1)); then
-    for label in "$@"; do
-      # The source of a client_test has its name.
-      file="${label#//}"
-      while read -r case; do
-        count_case skipped "$label $case" ''
-      done < <(python_cases "${file/://}.py")
-    done
-    return 1
-  fi
   CLIENTS_PYTHON="$(tools/lib/venv.sh)" && return 0
-  count_case failed "the tests with TensorFlow ($# programs)" \
-    "no Python environment, see above; --no_tensorflow skips them"
+  count_case failed 'the tests with TensorFlow' \
+    'no Python environment, see above; --no_tensorflow skips them'
   return 1
 }
 
