@@ -71,7 +71,7 @@ absl::Status AddVariables(const StrategyBuilder& builder, const StrategyState& s
 absl::Status ExportSavedModel(const nn::Layer& model,
                               const std::vector<ExportSignature>& signatures,
                               const StrategyState& state, const std::string& folder,
-                              const ExportOptions& options) {
+                              const ExportSavedModelOptions& options) {
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<StrategyBuilder> builder,
                           NewOneDeviceBuilder("/device:CPU:0"));
   SavedModelContents contents;

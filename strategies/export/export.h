@@ -41,7 +41,7 @@ struct ExportSignature {
   std::map<std::string, std::function<Output(const Scope& scope, Output output)>> outputs;
 };
 
-struct ExportOptions {
+struct ExportSavedModelOptions {
   std::set<std::string> tags = {kServeTag};
   WriteSavedModelOptions write;
 };
@@ -55,7 +55,7 @@ struct ExportOptions {
 absl::Status ExportSavedModel(const nn::Layer& model,
                               const std::vector<ExportSignature>& signatures,
                               const StrategyState& state, const std::string& folder,
-                              const ExportOptions& options = {});
+                              const ExportSavedModelOptions& options = {});
 
 }  // namespace tandem
 

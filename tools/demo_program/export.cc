@@ -27,7 +27,7 @@ absl::Status ExportTo(const std::string& folder, const Model& model, Trainer& tr
   serve.outputs = {{"logits", nullptr}, {"probabilities", [](const Scope& scope, Output logits) {
                                            return scope.Call("Softmax", {logits});
                                          }}};
-  ExportOptions options;
+  ExportSavedModelOptions options;
   options.write.overwrite = true;
   return ExportSavedModel(*model.layers, {serve}, state, folder, options);
 }
