@@ -14,6 +14,7 @@
 #include "runtime/device/device.h"
 #include "runtime/rendezvous/local_rendezvous.h"
 #include "runtime/session/session.h"
+#include "runtime/threads/run_tokens.h"
 #include "tests/cancellation/waiting_step.h"
 
 namespace tandem {
@@ -26,7 +27,10 @@ absl::Status HoldCompute(KernelContext& c) {
   const CancellationManager::Token token = cancellation.NewToken();
   const bool waits = cancellation.Register(token, [&released] { released.Raise(); });
   Reached().Raise();
-  if (waits) released.Await();
+  {
+    const ScopedRunTokenRelease waiting;  // As whatever waits.
+    if (waits) released.Await();
+  }
   cancellation.Deregister(token);
   return absl::OkStatus();
 }
