@@ -285,7 +285,10 @@ absl::Status SavedModel::Loader::ChooseSignatures(const std::vector<std::string>
     part_.Add(*part);
   }
   const MissingOps missing = parts_->Missing(all);
-  if (missing.empty() || (wanted.empty() && any && always_missing.empty())) return absl::OkStatus();
+  if (missing.empty() || (wanted.empty() && any && always_missing.empty())) {
+    for (const std::string& name : wanted) TANDEM_RETURN_IF_ERROR(model_->signature(name).status());
+    return absl::OkStatus();
+  }
   const char* const who = wanted.empty() && !always_missing.empty() && any
                               ? "what restores and initializes it needs ops"
                               : "its signatures, or what restores and initializes it, need ops";

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <tuple>
 
 #include "absl/strings/match.h"
 #include "google/protobuf/text_format.h"
@@ -221,6 +222,42 @@ TEST(SavedModelTest, InputsWithADefaultMayBeLeftOut) {
   const auto outputs = (*model)->signature("power").Run({{"base", Tensor::Vector<float>({3})}});
   ASSERT_TRUE(outputs.ok()) << outputs.status();
   EXPECT_THAT(outputs->at("result").Elements<float>(), ElementsAre(9));
+}
+
+TEST(SavedModelTest, WhatIsBehindAnInputIsNotNeeded) {
+  const std::string folder = CopyModel("tf1");
+  EditModel(folder, [](tensorflow::MetaGraphDef& meta_graph) {
+    AddTestNode(meta_graph, "parse", "NoSuchParse", {});
+    for (const auto& [name, op, input] : {std::make_tuple("parsed", "Identity", "parse"),
+                                          std::make_tuple("end", "Neg", "parsed")}) {
+      AddTestNode(meta_graph, name, op, {input});
+      tensorflow::GraphDef& graph = *meta_graph.mutable_graph_def();
+      (*graph.mutable_node(graph.node_size() - 1)->mutable_attr())["T"].set_type(
+          tensorflow::DT_FLOAT);
+    }
+    tensorflow::SignatureDef& signature = (*meta_graph.mutable_signature_def())["parsed"];
+    (*signature.mutable_inputs())["x"].set_name("parsed:0");
+    (*signature.mutable_inputs())["x"].set_dtype(tensorflow::DT_FLOAT);
+    (*signature.mutable_outputs())["y"].set_name("end:0");
+    (*signature.mutable_outputs())["y"].set_dtype(tensorflow::DT_FLOAT);
+  });
+  const auto model = LoadWith(folder, {"parsed"});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto outputs = (*model)->signature("parsed").Run({{"x", SomeX()}});
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  EXPECT_THAT(outputs->at("y").Elements<float>(), ElementsAre(-0.5f, 1));
+}
+
+TEST(SavedModelTest, ASignatureWithoutOutputsCannotBeUsed) {
+  const std::string folder = CopyModel("tf1");
+  EditModel(folder, [](tensorflow::MetaGraphDef& meta_graph) {
+    (*meta_graph.mutable_signature_def())["nothing"].set_method_name("x");
+  });
+  EXPECT_TRUE(absl::IsInvalidArgument(LoadWith(folder, {"nothing"}).status()));
+  const auto model = SavedModel::Load(folder);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_TRUE(absl::IsInvalidArgument((*model)->signature("nothing").Run({}).status()));
+  EXPECT_TRUE((*model)->signature("where").Run({}).ok());
 }
 
 TEST(SavedModelTest, VariablesAreReadByName) {
