@@ -268,14 +268,17 @@ absl::StatusOr<Session::Feeds> ReadInputs(const Arguments& arguments, const Sign
     TANDEM_ASSIGN_OR_RETURN(const auto pair, NameAndValue("input", text));
     const auto input = std::find_if(info.inputs.begin(), info.inputs.end(),
                                     [&](const SignatureTensor& t) { return t.name == pair.first; });
-    absl::StatusOr<Tensor> value = Tensor();
-    if (absl::StartsWith(pair.second, "@")) {
-      value = ReadNpy(pair.second.substr(1));
-    } else if (input != info.inputs.end()) {
-      value = TensorFromJson(pair.second, input->dtype);
-    }  // An input that there is not: the signature says so.
-    if (!value.ok()) return WithContext(value.status(), absl::StrCat("--input ", pair.first));
-    inputs.emplace_back(pair.first, *std::move(value));
+    Tensor value;  // Stays empty for an input that there is not: the signature says so.
+    const auto read = [&]() -> absl::Status {
+      if (absl::StartsWith(pair.second, "@")) {
+        TANDEM_ASSIGN_OR_RETURN(value, ReadNpy(pair.second.substr(1)));
+      } else if (input != info.inputs.end()) {
+        TANDEM_ASSIGN_OR_RETURN(value, TensorFromJson(pair.second, input->dtype));
+      }
+      return absl::OkStatus();
+    };
+    TANDEM_RETURN_IF_ERROR(WithContext(read(), absl::StrCat("--input ", pair.first)));
+    inputs.emplace_back(pair.first, std::move(value));
   }
   return inputs;
 }
