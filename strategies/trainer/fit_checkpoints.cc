@@ -49,34 +49,39 @@ absl::Status FitCheckpoints::Look() {
 }
 
 absl::StatusOr<StrategyState> FitCheckpoints::ReadVariables(const StrategyBuilder& builder) {
+  const std::vector<std::string> names = checkpoint_->Names();
+  std::set<std::string> unused(names.begin(), names.end());
+  std::vector<std::string> missing;
   std::vector<WantedTensor> wanted;
   for (const StrategyVariable* variable : builder.variables()) {
     const VariableSpec& spec = variable->spec();
-    wanted.push_back({spec.name, spec.dtype, spec.shape});
+    if (unused.erase(spec.name) == 0) {
+      missing.push_back(spec.name);
+    } else {
+      wanted.push_back({spec.name, spec.dtype, spec.shape});
+    }
   }
   LoadOptions load;
   load.files = options_.checkpoints.files;
-  load.partial = true;  // So that one message can have all that differs.
   absl::StatusOr<LoadedTensors> loaded = LoadFrom(*checkpoint_, wanted, load);
-  constexpr char kCure[] =
-      ". A training is resumed with the model and the optimizer that it began with; another one "
-      "needs a folder of its own";
-  if (absl::IsInvalidArgument(loaded.status())) {
-    return errors::InvalidArgument(loaded.status().message(), kCure);
+  if (!loaded.ok() && !absl::IsInvalidArgument(loaded.status())) return loaded.status();
+  // One message has all that differs.
+  std::vector<std::string> differences;
+  if (!loaded.ok()) differences.emplace_back(loaded.status().message());
+  if (!missing.empty()) {
+    differences.push_back(
+        absl::StrCat("it lacks variables of the model: ", absl::StrJoin(missing, ", ")));
   }
-  if (!loaded.ok()) return loaded.status();
-  if (!loaded->missing.empty() || !loaded->unused.empty()) {
-    std::vector<std::string> parts;
-    if (!loaded->missing.empty()) {
-      parts.push_back(
-          absl::StrCat("it lacks variables of the model: ", absl::StrJoin(loaded->missing, ", ")));
-    }
-    if (!loaded->unused.empty()) {
-      parts.push_back(absl::StrCat("it has some that the model has not: ",
-                                   absl::StrJoin(loaded->unused, ", ")));
-    }
-    return errors::InvalidArgument("the checkpoint '", prefix_,
-                                   "' does not fit the model: ", absl::StrJoin(parts, "; "), kCure);
+  if (!unused.empty()) {
+    differences.push_back(
+        absl::StrCat("it has some that the model has not: ", absl::StrJoin(unused, ", ")));
+  }
+  if (!differences.empty()) {
+    return errors::InvalidArgument(
+        "the training of the checkpoint '", prefix_,
+        "' cannot go on with this model: ", absl::StrJoin(differences, "; "),
+        ". A training is resumed with the model and the optimizer that it began with; another one "
+        "needs a folder of its own");
   }
   checkpoint_.reset();
   return std::move(loaded->tensors);

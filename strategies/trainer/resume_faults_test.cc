@@ -212,6 +212,11 @@ TEST_F(ResumeFaults, AModelThatDiffersIsRefusedWithAllDifferences) {
               AllOf(HasSubstr("dense/kernel/sgd/momentum"), HasSubstr("dense/kernel/adam/velocity"),
                     HasSubstr("lacks"), HasSubstr("the model has not")));
   EXPECT_THAT(refusal({.optimizer = optimizer::Sgd({})}), HasSubstr("the model has not"));
+  // Shapes and names in one message.
+  EXPECT_THAT(
+      refusal({.units = 9, .optimizer = optimizer::Sgd({.momentum = 0.9})}),
+      AllOf(HasSubstr("'dense/kernel' is float32[6,9] in the program"),
+            HasSubstr("dense/kernel/sgd/momentum"), HasSubstr("dense/kernel/adam/velocity")));
   EXPECT_THAT(refusal({.seed = 2}), AllOf(HasSubstr("has the seed 1"), HasSubstr("2")));
   EXPECT_THAT(refusal({.metrics = std::vector<MetricPtr>{metric::TopK(2)}}),
               AllOf(HasSubstr("accuracy"), HasSubstr("mid-epoch")));
