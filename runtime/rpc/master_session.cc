@@ -13,7 +13,7 @@ namespace tandem {
 MasterSession::MasterSession(std::unique_ptr<Session> session,
                              std::vector<tensorflow::DeviceAttributes> devices,
                              const tensorflow::GraphDef& graph)
-    : session_(std::move(session)), devices_(std::move(devices)) {
+    : devices_(std::move(devices)), session_(std::move(session)) {
   MutexLock lock(mu_);
   TakeVersionsLocked(graph);
 }
@@ -55,13 +55,22 @@ absl::StatusOr<int64_t> MasterSession::MakeCallable(const tensorflow::CallableOp
   signature.feeds.assign(options.feed().begin(), options.feed().end());
   signature.fetches.assign(options.fetch().begin(), options.fetch().end());
   signature.targets.assign(options.target().begin(), options.target().end());
-  NamedCallable made;
-  TANDEM_ASSIGN_OR_RETURN(made.callable, session_->MakeCallable(signature));
-  made.run_options = options.run_options();
-  MutexLock lock(mu_);
-  if (closed_) return errors::FailedPrecondition("Session is closed.");
-  callables_.emplace(next_callable_, std::move(made));
-  return next_callable_++;
+  TANDEM_RETURN_IF_ERROR(Enter());
+  absl::StatusOr<std::unique_ptr<Session::Callable>> callable =
+      CatchOutOfMemory([&] { return session_->MakeCallable(signature); });
+  absl::StatusOr<int64_t> handle = int64_t{0};
+  if (!callable.ok()) {
+    handle = callable.status();
+  } else {
+    NamedCallable made;
+    made.callable = *std::move(callable);
+    made.run_options = options.run_options();
+    MutexLock lock(mu_);
+    handle = next_callable_++;
+    callables_.emplace(*handle, std::move(made));
+  }
+  Leave();
+  return handle;
 }
 
 absl::StatusOr<MasterSession::NamedCallable> MasterSession::FindCallable(int64_t handle) {
@@ -87,31 +96,33 @@ void MasterSession::Run(const RunSignature& signature, std::vector<Tensor> feeds
                         const tensorflow::RunOptions& run_options,
                         CancellationManager* cancellation, tensorflow::RunMetadata* metadata,
                         Session::Callable::Done done) {
-  absl::StatusOr<std::unique_ptr<Session::Callable>> callable =
-      CatchOutOfMemory([&] { return session_->MakeCallable(signature); });
-  if (!callable.ok()) {
-    done(callable.status());
+  absl::Status status = Enter();
+  if (!status.ok()) {
+    done(std::move(status));
     return;
   }
-  {
-    MutexLock lock(mu_);
-    signatures_.insert(SignatureKey(signature));
+  absl::StatusOr<std::unique_ptr<Session::Callable>> callable =
+      CatchOutOfMemory([&] { return session_->MakeCallable(signature); });
+  if (callable.ok()) {
+    {
+      MutexLock lock(mu_);
+      signatures_.insert(SignatureKey(signature));
+    }
+    Start(*std::move(callable), std::move(feeds), run_options, cancellation, metadata,
+          std::move(done));
+  } else {
+    done(callable.status());
   }
-  Start(*std::move(callable), std::move(feeds), run_options, cancellation, metadata,
-        std::move(done));
+  Leave();
 }
 
 void MasterSession::Start(std::shared_ptr<Session::Callable> callable, std::vector<Tensor> feeds,
                           const tensorflow::RunOptions& run_options,
                           CancellationManager* cancellation, tensorflow::RunMetadata* metadata,
                           Session::Callable::Done done) {
-  {
-    MutexLock lock(mu_);
-    if (!closed_) ++running_;
-    if (closed_) callable = nullptr;
-  }
-  if (callable == nullptr) {
-    done(errors::FailedPrecondition("Session is closed."));
+  absl::Status status = Enter();
+  if (!status.ok()) {
+    done(std::move(status));
     return;
   }
   RunOptions options;
@@ -128,34 +139,53 @@ void MasterSession::Start(std::shared_ptr<Session::Callable> callable, std::vect
                     FillStepStats(traced->events, metadata->mutable_step_stats());
                   }
                   done(std::move(results));
-                  self->StepEnded();
+                  callable.reset();  // It is the session's, which may go now.
+                  self->Leave();
                 });
 }
 
-void MasterSession::StepEnded() {
+absl::Status MasterSession::Enter() {
+  MutexLock lock(mu_);
+  if (closed_) return errors::FailedPrecondition("Session is closed.");
+  ++running_;
+  return absl::OkStatus();
+}
+
+void MasterSession::Leave() {
   std::vector<absl::AnyInvocable<void()>> waiting;
+  std::map<int64_t, NamedCallable> callables;
+  std::unique_ptr<Session> session;
   {
     MutexLock lock(mu_);
-    if (--running_ == 0) waiting.swap(wait_for_end_);
+    --running_;
     ended_.NotifyAll();
+    if (running_ > 0 || !closed_) return;
+    waiting.swap(wait_for_end_);
+    callables.swap(callables_);
+    session = std::move(session_);
   }
+  callables.clear();
+  session.reset();
   for (auto& closed : waiting) closed();
 }
 
 void MasterSession::Close(const absl::Status& reason, absl::AnyInvocable<void()> closed) {
+  bool is_gone = false;
   {
     MutexLock lock(mu_);
     closed_ = true;
-  }
-  session_->Close(reason);
-  {
-    MutexLock lock(mu_);
-    if (running_ > 0) {
+    is_gone = session_ == nullptr;
+    if (!is_gone) {
+      ++running_;
       wait_for_end_.push_back(std::move(closed));
-      return;
     }
   }
-  closed();
+  if (is_gone) {
+    closed();
+    return;
+  }
+  session_->Close(reason);
+  Leave();
 }
 
 bool MasterSession::WaitUntilIdle(absl::Time deadline) {

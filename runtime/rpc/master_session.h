@@ -23,7 +23,8 @@
 
 namespace tandem {
 
-// Threads: any. Lifetime: its steps keep it alive.
+// Threads: any. Lifetime: its steps keep it alive. What it runs on, devices and other tasks, has to
+// live until it is closed, no longer.
 class MasterSession : public std::enable_shared_from_this<MasterSession> {
  public:
   struct NamedCallable {
@@ -59,20 +60,25 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
              tensorflow::RunMetadata* metadata, Session::Callable::Done done);
 
   // Cancels the steps with `reason`. The session then refuses everything. `closed` is called once,
-  // on any thread, when no step runs any more.
+  // on any thread, when no step runs any more and what ran them is gone.
   void Close(const absl::Status& reason, absl::AnyInvocable<void()> closed);
   // False when steps run on after the deadline.
   bool WaitUntilIdle(absl::Time deadline);
 
  private:
   void TakeVersionsLocked(const tensorflow::GraphDef& def) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void StepEnded();
+  // Whoever uses `session_` without the lock says so before and after. FailedPrecondition: the
+  // session is closed.
+  absl::Status Enter();
+  void Leave();
 
-  const std::unique_ptr<Session> session_;
   const std::vector<tensorflow::DeviceAttributes> devices_;
   Mutex mu_;
   CondVar ended_;
-  int running_ ABSL_GUARDED_BY(mu_) = 0;
+  // Null once it is closed and nobody uses it. Written under the lock, and read by those who
+  // entered.
+  std::unique_ptr<Session> session_;
+  int running_ ABSL_GUARDED_BY(mu_) = 0;  // Those who entered: steps, and what makes them.
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<absl::AnyInvocable<void()>> wait_for_end_ ABSL_GUARDED_BY(mu_);
   int64_t version_ ABSL_GUARDED_BY(mu_) = 0;

@@ -256,7 +256,9 @@ int64_t WorkerClient::Watch(std::function<void(const absl::Status&)> lost) {
 
 void WorkerClient::Unwatch(int64_t watch) { heartbeat_->Unwatch(watch); }
 
-WorkerClient::~WorkerClient() {
+WorkerClient::~WorkerClient() { EndCalls(); }
+
+void WorkerClient::EndCalls() {
   // For what nobody waits for, such as the news that a session has ended.
   constexpr absl::Duration kGrace = absl::Seconds(1);
   heartbeat_->Stop();
@@ -330,6 +332,10 @@ ClusterTasks::ClusterTasks(const ClusterConfig& config, const TaskId& own) : own
       others_.emplace(name, std::make_shared<WorkerClient>(name, address));
     }
   }
+}
+
+ClusterTasks::~ClusterTasks() {
+  for (const auto& [task, client] : others_) client->EndCalls();
 }
 
 absl::StatusOr<std::shared_ptr<WorkerClient>> ClusterTasks::Find(absl::string_view task) const {

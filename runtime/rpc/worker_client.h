@@ -76,6 +76,10 @@ class WorkerClient {
                     Done<tensorflow::CleanupGraphResponse> done);
   void CleanupAll(tensorflow::CleanupAllRequest request, const CallOptions& options,
                   Done<tensorflow::CleanupAllResponse> done);
+  // Stops asking and ends all calls, of which those that nobody waits for get a second; waits for
+  // them. Later ones end at once. Not for gRPC's threads.
+  void EndCalls();
+
   // Calls `lost` once when the task has not answered for three to four seconds, also one that is
   // stopped or whose packets vanish, on a thread of gRPC; it may not wait. Until Unwatch, and,
   // should that come at the same time, for a moment after it. The task is asked once a second,
@@ -97,10 +101,12 @@ class WorkerClient {
   const std::unique_ptr<Heartbeat> heartbeat_;
 };
 
-// Threads: any. Lifetime: outlives whoever was given a client.
+// Threads: any. Lifetime: outlives whoever was given a client, but for what their calls hold: it
+// ends those when it goes.
 class ClusterTasks {
  public:
   ClusterTasks(const ClusterConfig& config, const TaskId& own);
+  ~ClusterTasks();
 
   // "/job:worker/replica:0/task:0".
   const std::string& own() const { return own_; }
