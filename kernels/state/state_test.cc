@@ -143,6 +143,28 @@ TEST_P(VariablesTest, ADestroyedVariableCanBeMadeAgain) {
   EXPECT_EQ(Values(Fetch("read")), (Floats{1}));
 }
 
+// Nodes without inputs run before all others; their errors are those of any node.
+TEST_P(VariablesTest, AVariableOfAnotherTypeFailsItsRunAndNoLaterOne) {
+  const auto reference = [this](const char* name, DataType dtype) {
+    return s.WithOpName(name).Call(
+        "VariableV2", {}, {{"dtype", dtype}, {"shape", Shape({1})}, {"shared_name", "shared"}});
+  };
+  const Output floats = reference("floats", kFloat32);
+  const Output doubles = reference("doubles", kFloat64);
+  s.WithOpName("init").AddNode("Assign", {floats, {1.f}});
+  s.WithOpName("read").Call("Identity", {floats});
+  s.WithOpName("sum").Call(
+      "AddV2", {s.Call("Cast", {floats}, {{"DstT", kFloat64}}), s.Call("Identity", {doubles})});
+  Open();
+  Do("init");
+  for (int i = 0; i < 3; ++i) {
+    const absl::Status status = Fails("sum");
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(status.message().find("doubles"), absl::string_view::npos) << status;
+    EXPECT_EQ(Values(Fetch("read")), (Floats{1}));
+  }
+}
+
 TEST_P(VariablesTest, AnUninitializedVariableIsNamed) {
   const Output v = Handle(s, "weights", {1});
   Read(s, "read", v);

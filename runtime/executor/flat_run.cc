@@ -74,6 +74,15 @@ void FlatRun::Start(StepEnvironment* environment, int call_depth, std::vector<Te
     slot.state = Slot::State::kValue;
     slot.uses.store(plan_.slot_uses[static_cast<size_t>(index)], std::memory_order_relaxed);
   }
+  for (const int32_t node : plan_.prologue) {
+    absl::Status status;
+    Invoke(invocations_[static_cast<size_t>(node)], &status);
+    if (status.ok()) status = PublishOutputs(node);
+    if (ABSL_PREDICT_FALSE(!status.ok())) {
+      Fail(node, status);  // The roots see it, and the run ends with them.
+      break;
+    }
+  }
   // One more than there are roots, so that the run cannot end while they are being submitted.
   outstanding_.store(static_cast<int32_t>(plan_.roots.size()) + 1, std::memory_order_relaxed);
   for (const int32_t root : plan_.roots) Submit(root);

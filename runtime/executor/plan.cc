@@ -242,6 +242,10 @@ class Compiler {
     for (size_t i = 0; i < count; ++i) {
       PlanNode& planned = plan_->nodes[i];
       planned.first_successor = static_cast<int32_t>(plan_->successors.size());
+      if (IsPrologue(i)) {
+        plan_->prologue.push_back(static_cast<int32_t>(i));
+        continue;
+      }
       if (plan_->frames) {
         plan_->frames->first_edge.push_back(static_cast<int32_t>(plan_->frames->edges.size()));
       }
@@ -262,6 +266,12 @@ class Compiler {
       plan_->frames->first_edge.push_back(static_cast<int32_t>(plan_->frames->edges.size()));
     }
     return absl::OkStatus();
+  }
+
+  bool IsPrologue(size_t i) const {
+    const PlanNode& planned = plan_->nodes[i];
+    return plan_->frames == nullptr && planned.is_cheap && planned.kind == PlanNode::Kind::kSync &&
+           planned.num_inputs == 0 && planned_[i]->control_inputs().empty();
   }
 
   absl::Status AddFrameEdge(int32_t to, const Consumer& consumer) {
@@ -354,7 +364,7 @@ class Compiler {
         if (info.frame == 0 && (!waits || (fed_merge && pending == 0))) {
           plan_->roots.push_back(static_cast<int>(i));
         }
-      } else if (node.pending == 0) {
+      } else if (node.pending == 0 && !IsPrologue(i)) {
         plan_->roots.push_back(static_cast<int>(i));
       }
     }

@@ -80,6 +80,10 @@ struct Plan {
   int32_t num_dereferences = 0;
   int32_t num_async = 0;
   std::vector<int32_t> roots;  // Nodes without pending, in order.
+  // Cheap nodes that wait for nothing, such as those that give variables' handles. A run without
+  // frames begins with them, on the thread that starts it, and no other node waits for them: they
+  // are neither roots nor anybody's predecessors.
+  std::vector<int32_t> prologue;
 
   // Slots that are filled before a step begins. With frames: see there.
   struct ConstantSlot {
