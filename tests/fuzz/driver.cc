@@ -1,9 +1,5 @@
-// Runs a fuzz target over its corpus and over inputs made from it:
-//   PROGRAM [--seed=N] [--runs=N] FILE…
-//
-// The inputs are the same in every run with the same seed: g++ has no coverage to steer by. The one
-// that is being tried lies in the file "input" of the test's outputs, so that a crash leaves it
-// there. tests/fuzz/libfuzzer.sh runs the same targets with clang's fuzzer, which has.
+#include "tests/fuzz/driver.h"
+
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -122,21 +118,22 @@ TEST_F(FuzzTest, MadeFromTheCorpus) {
 }
 
 }  // namespace
-}  // namespace tandem
 
-int main(int argc, char** argv) {
+int RunFuzzTarget(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  tandem::Flags flags;
+  Flags parsed;
   for (int i = 1; i < argc; ++i) {
     absl::string_view word = argv[i];
     if (absl::ConsumePrefix(&word, "--seed=")) {
-      if (!absl::SimpleAtoi(word, &flags.seed)) return 2;
+      if (!absl::SimpleAtoi(word, &parsed.seed)) return 2;
     } else if (absl::ConsumePrefix(&word, "--runs=")) {
-      if (!absl::SimpleAtoi(word, &flags.runs)) return 2;
+      if (!absl::SimpleAtoi(word, &parsed.runs)) return 2;
     } else {
-      flags.corpus.emplace_back(word);
+      parsed.corpus.emplace_back(word);
     }
   }
-  tandem::flags = &flags;
+  flags = &parsed;
   return RUN_ALL_TESTS();
 }
+
+}  // namespace tandem

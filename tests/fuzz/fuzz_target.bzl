@@ -26,14 +26,14 @@ def fuzz_target(name, deps, runs = 20000, long_runs = 1000000, corpus = []):
         ],
         alwayslink = True,
     )
-    for test, seed, count, part in [
-        ("_fuzz_test", 1, runs, None),
-        ("_fuzz_long_test", 2, long_runs, "seeds"),
+    for test, size, seed, count, part in [
+        ("_fuzz_test", "small", 1, runs, None),
+        ("_fuzz_long_test", "medium", 2, long_runs, "seeds"),
     ]:
         tandem_cc_test(
             name = name + test,
-            size = "medium",
-            srcs = ["driver.cc"],
+            size = size,
+            srcs = ["main.cc"],
             args = [
                 "--seed=%d" % seed,
                 "--runs=%d" % count,
@@ -42,8 +42,6 @@ def fuzz_target(name, deps, runs = 20000, long_runs = 1000000, corpus = []):
             part = part,
             deps = [
                 ":%s_fuzz" % name,
-                "//core/io:file",
-                "//core/io/testing:mutations",
-                "//third_party:absl",
+                ":driver",
             ],
         )
