@@ -145,6 +145,23 @@ TEST(PosixFileSystem, AFolderIsNoFileAndAFileNoFolder) {
   EXPECT_EQ(files->MakeDirectories(folder + "/f").code(), absl::StatusCode::kFailedPrecondition);
 }
 
+// They are written out while they grow.
+TEST(PosixFileSystem, ALargeNewFileHasAllItsBytes) {
+  const std::string path = JoinPath(FreshFolder("large"), "file");
+  std::string expected;
+  const auto file = PosixFileSystem()->OpenToWrite(path, WriteMode::kNew);
+  ASSERT_TRUE(file.ok()) << file.status();
+  for (char c = 'a'; c < 'g'; ++c) {
+    const std::string piece((size_t{5} << 20) + static_cast<size_t>(c), c);
+    ASSERT_TRUE((*file)->AppendPieces({"<", piece, ">"}).ok());
+    absl::StrAppend(&expected, "<", piece, ">");
+  }
+  ASSERT_TRUE((*file)->Sync().ok());
+  ASSERT_TRUE((*file)->Close().ok());
+  EXPECT_TRUE(*ReadFile(PosixFileSystem(), path) == expected);
+  ASSERT_TRUE(PosixFileSystem()->Remove(path).ok());
+}
+
 TEST(PosixFileSystem, AFullDiskIsResourceExhausted) {
   FileSystem* const files = PosixFileSystem();
   const absl::Status status = WriteAll(files, "/dev/full", WriteMode::kReplace, {"1"});
