@@ -68,16 +68,20 @@ class Bench:
             os.remove(path)
 
     def checkpoints(self):
-        """Each side writes to new names: replacing old files costs their removal too."""
+        """Each side writes to new names, and begins when the disk has nothing else to do."""
         for pattern in ("plain*", "tandem*", "tf*", "object*"):
             self.remove(pattern)
+        os.sync()
         self.run("save: plain write and sync", "plain_write", self.path("plain"))
+        os.sync()
         self.run("save: Tandem", "save", self.path("tandem"))
+        os.sync()
         with stopwatch(self.times, "save: TensorFlow's Saver, then sync"):
             with stopwatch(self.times, "save: TensorFlow's Saver"):
                 tf.raw_ops.SaveV2(prefix=self.path("tf"), tensor_names=NAMES,
                                   shape_and_slices=[""] * TENSORS, tensors=self.tensors)
             sync(self.path("tf"))
+        os.sync()
         with stopwatch(self.times, "save: tf.train.Checkpoint, then sync"):
             self.checkpoint.write(self.path("object"))
             sync(self.path("object"))
