@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <thread>
 #include <tuple>
 
 #include "absl/strings/match.h"
@@ -258,6 +259,28 @@ TEST(SavedModelTest, ASignatureWithoutOutputsCannotBeUsed) {
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_TRUE(absl::IsInvalidArgument((*model)->signature("nothing").Run({}).status()));
   EXPECT_TRUE((*model)->signature("where").Run({}).ok());
+}
+
+TEST(SavedModelTest, ManyThreadsRunAtOnce) {
+  const auto model = SavedModel::Load(TestModel("tf2"));
+  ASSERT_TRUE(model.ok()) << model.status();
+  constexpr int kThreads = 4;
+  constexpr int kRuns = 25;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kRuns; ++i) {
+        const auto result = (*model)->signature("power").Run(
+            {{"base", Tensor::Vector<float>({static_cast<float>(t)})},
+             {"exponent", Tensor::Scalar<int32_t>(2)}});
+        ASSERT_TRUE(result.ok()) << result.status();
+        EXPECT_EQ(result->at("result").Elements<float>()[0], static_cast<float>(t * t));
+        EXPECT_TRUE((*model)->signature("count").Run({}).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ((*model)->ReadVariable("calls")->Elements<int64_t>()[0], kThreads * kRuns);
 }
 
 TEST(SavedModelTest, VariablesAreReadByName) {
