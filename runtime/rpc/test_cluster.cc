@@ -1,6 +1,6 @@
 #include "runtime/rpc/test_cluster.h"
 
-#include <unistd.h>
+#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -19,11 +19,13 @@ std::unique_ptr<grpc::ClientContext> TestContext() {
 }
 
 TestCluster::TestCluster(const std::map<std::string, int>& jobs) {
-  // Of the process's number, and another one for each cluster in it.
+  // Chosen at random, since the numbers of processes are small ones in a sandbox; and other ports
+  // for each cluster of a process.
+  static const std::string host = [] {
+    std::random_device random;
+    return absl::StrCat("127.", 16 + random() % 200, ".", random() % 256, ".", 1 + random() % 254);
+  }();
   static int next_port = 20'000;
-  const int pid = getpid();
-  const std::string host =
-      absl::StrCat("127.", 16 + (pid >> 16 & 63), ".", pid >> 8 & 255, ".", 1 + pid % 254);
   for (const auto& [job, count] : jobs) {
     for (int i = 0; i < count; ++i) {
       config_.jobs[job][i] = absl::StrCat(host, ":", next_port++);

@@ -149,6 +149,20 @@ TEST_F(WorkerServiceTest, WhoMeansAnEarlierLifeOfTheTaskIsTold) {
   EXPECT_TRUE(StrContains(status.message(), "Session handle is not found: s")) << status;
 }
 
+TEST_F(WorkerServiceTest, ALoopThatSpansTasksIsRefusedAndDoesNotWait) {
+  CreateSession();
+  tensorflow::RegisterGraphRequest request = NegatedFeed();
+  auto* const enter = AddNode("enter", "Enter", &request);
+  enter->add_input("neg");
+  (*enter->mutable_attr())["T"].set_type(tensorflow::DT_FLOAT);
+  (*enter->mutable_attr())["frame_name"].set_s("loop");
+  request.mutable_graph_def()->mutable_node(2)->set_input(0, "enter");
+  tensorflow::RegisterGraphResponse registered;
+  const grpc::Status status = stub_->RegisterGraph(TestContext().get(), request, &registered);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_TRUE(StrContains(status.error_message(), "'neg_S1'")) << status.error_message();
+}
+
 TEST_F(WorkerServiceTest, AMasterThatComesBackLosesItsOlderSessions) {
   CreateSession(/*master_incarnation=*/1);
   // The same handle would be refused if the session were still there.
