@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "core/base/mutex.h"
 #include "core/graph/export.h"
+#include "core/graph/function_body.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
 #include "runtime/rpc/remote_server.h"
@@ -137,6 +138,60 @@ TEST_F(HostileRequestsTest, GraphsThatWereTamperedWithAreRefusedOrRun) {
     }
   }
   ExpectAlive();
+}
+
+// Placement, the cut between tasks and what is put in the place of calls meet graphs that were
+// changed behind their backs.
+TEST(HostileGraphsTest, OverSeveralTasksTheyAreRefusedOrRun) {
+  TestCluster cluster({{"worker", 1}, {"ps", 1}});
+  cluster.StartAll();
+  Scope s = Scope::NewRoot();
+  Scope body = Scope::NewRoot();
+  const Output v = FunctionArg(body.WithOpName("v"), 0, kResource);
+  const Output arg = FunctionArg(body.WithOpName("a"), 1, kFloat32);
+  const Output read = body.Call("ReadVariableOp", {v}, {{"dtype", kFloat32}});
+  FunctionResult(body.WithOpName("r"), 0,
+                 body.WithDevice("/job:ps/task:0").Call("Mul", {arg, read}));
+  ASSERT_TRUE(DefineFunction("f", *body.graph(), {}, &s.graph()->functions()).ok());
+  const Output variable =
+      s.WithDevice("/job:ps")
+          .WithOpName("variable")
+          .Call("VarHandleOp", {}, {{"dtype", kFloat32}, {"shape", PartialShape({})}});
+  Node* const set = s.WithOpName("set").AddNode("AssignVariableOp", {variable, 2.0f});
+  const Output p = s.WithDevice("/job:worker").Call("Less", {1.0f, 2.0f});
+  const std::vector<DataType> results = {kFloat32};
+  Node* const branch = s.WithControlDependencies({set}).WithOpName("if").AddNode(
+      "If", {p, variable, 3.0f},
+      {{"Tout", results},
+       {"then_branch", FunctionRef{"f", {}}},
+       {"else_branch", FunctionRef{"f", {}}}});
+  s.WithDevice("/job:ps").WithOpName("z").Call("Neg", {Output(branch, 0)});
+  ASSERT_TRUE(s.ok()) << s.status();
+  tensorflow::CreateSessionRequest request;
+  ASSERT_TRUE(ExportGraphDef(*s.graph(), {}, request.mutable_graph_def()).ok());
+  const std::string bytes = request.SerializeAsString();
+  TestClient client(cluster.address(kWorker));
+  std::mt19937 random(Seed());
+  int ran = 0;
+  for (int round = 0; round < 150; ++round) {
+    // The first one is as it was.
+    if (round > 0 && !request.ParseFromString(Mutated(bytes, random))) continue;
+    tensorflow::CreateSessionResponse created;
+    if (!client.stub().CreateSession(TestContext().get(), request, &created).ok()) continue;
+    tensorflow::RunStepRequest step;
+    step.set_session_handle(created.session_handle());
+    step.add_fetch("z:0");
+    step.mutable_options()->set_timeout_in_ms(1000);
+    tensorflow::RunStepResponse response;
+    const grpc::Status status = client.stub().RunStep(TestContext().get(), step, &response);
+    EXPECT_NE(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+    if (status.ok()) ++ran;
+    tensorflow::CloseSessionRequest close;
+    close.set_session_handle(created.session_handle());
+    tensorflow::CloseSessionResponse closed;
+    EXPECT_TRUE(client.stub().CloseSession(TestContext().get(), close, &closed).ok());
+  }
+  EXPECT_GE(ran, 1);
 }
 
 }  // namespace
