@@ -1,5 +1,7 @@
 """TensorFlow's MonitoredTrainingSession on a cluster of Tandem, also when tasks of it die."""
 
+import concurrent.futures
+
 import numpy as np
 import tensorflow as tf
 
@@ -125,3 +127,25 @@ class MonitoredSessionTest(SideBySide):
                     self.cluster.target("worker:1"), is_chief=False,
                     config=self.cluster.config()) as session:
                 self.assertEqual(session.run(fetched["step"]), 6)
+
+    def test_a_step_that_waits_for_a_killed_task_ends_and_a_new_session_works(self):
+        with tf.Graph().as_default():
+            with tf.device("/job:ps"):
+                begun = v1.FIFOQueue(1, [tf.int32], [[]], shared_name="begun")
+                begin, wait_for_begin = begun.enqueue(1), begun.dequeue()
+            with tf.device("/job:worker/task:1"), tf.control_dependencies([begin]):
+                never = v1.FIFOQueue(1, [tf.int32], [[]], shared_name="never").dequeue()
+            with tf.device("/job:worker/task:1"):
+                three = tf.constant(1) + 2
+            with concurrent.futures.ThreadPoolExecutor(1) as threads, \
+                    self.cluster.session("worker:0") as session:
+                waiting = threads.submit(session.run, never)
+                session.run(wait_for_begin)
+                self.cluster.kill("worker:1")
+                lost = waiting.exception(100)
+                # What monitored sessions recover from.
+                self.assertIsInstance(lost, (tf.errors.UnavailableError, tf.errors.AbortedError))
+                self.assertIn("/job:worker/replica:0/task:1", lost.message)
+            self.cluster.start("worker:1")
+            with self.cluster.session("worker:0") as session:
+                self.assertEqual(session.run(three), 3)
