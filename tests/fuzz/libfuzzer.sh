@@ -50,10 +50,9 @@ printf '%s\n' "${sources[@]}" |
 
 objects=()
 for source in "${sources[@]}"; do objects+=("$build/objects/${source//\//_}.o"); done
-packages="$(pkg-config --libs protobuf absl_status absl_statusor absl_strings absl_str_format \
-  absl_flat_hash_map absl_flat_hash_set absl_time absl_bad_optional_access absl_bad_variant_access)"
-# shellcheck disable=SC2086
-clang++ -fsanitize=fuzzer,address,undefined "${objects[@]}" -o "$build/fuzz" $packages \
+# shellcheck disable=SC2046
+clang++ -fsanitize=fuzzer,address,undefined "${objects[@]}" -o "$build/fuzz" \
+  $(pkg-config --libs protobuf $(pkg-config --list-all | awk '/^absl_/ { print $1 }')) \
   -lsnappy -lz -lpng -ljpeg -lre2 -lspdlog -lfmt -ldnnl -lpthread
 cd "$CALLER_FOLDER"
 exec "$build/fuzz" "$@" "$build/corpus" "$TANDEM_ROOT/tests/fuzz/corpus/$target"
