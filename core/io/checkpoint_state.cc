@@ -37,7 +37,7 @@ std::string CheckpointStatePath(absl::string_view folder) { return JoinPath(fold
 
 absl::StatusOr<CheckpointState> ReadCheckpointState(FileSystem* files, const std::string& folder) {
   const std::string path = CheckpointStatePath(folder);
-  TANDEM_ASSIGN_OR_RETURN(const std::string text, ReadFile(files, path, kMaxFileBytes));
+  TANDEM_ASSIGN_OR_RETURN(const std::string text, ReadRegularFile(files, path, kMaxFileBytes));
   tensorflow::CheckpointState proto;
   if (const absl::Status parsed = ParseTextProto(text, &proto); !parsed.ok()) {
     return errors::DataLoss(path, ": ", parsed.message(),

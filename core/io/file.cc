@@ -19,6 +19,11 @@ absl::Status RandomAccessFile::ReadExactly(int64_t offset, absl::Span<char> byte
                           " until the end of the file; it is damaged or was not copied to its end");
 }
 
+absl::StatusOr<bool> FileSystem::IsLink(const std::string& path) {
+  TANDEM_RETURN_IF_ERROR(Stat(path).status());
+  return false;
+}
+
 absl::StatusOr<std::string> ReadFile(FileSystem* files, const std::string& path,
                                      int64_t max_bytes) {
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<SequentialFile> file, files->OpenSequential(path));
@@ -37,6 +42,20 @@ absl::StatusOr<std::string> ReadFile(FileSystem* files, const std::string& path,
   }
   contents.resize(size);
   contents.shrink_to_fit();
+  return contents;
+}
+
+absl::StatusOr<std::string> ReadRegularFile(FileSystem* files, const std::string& path,
+                                            int64_t max_bytes) {
+  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<RandomAccessFile> file, files->OpenToRead(path));
+  TANDEM_ASSIGN_OR_RETURN(const int64_t size, file->Size());
+  if (size > max_bytes) {
+    return errors::ResourceExhausted(path, ": is larger than the ", max_bytes,
+                                     " bytes that are expected at most");
+  }
+  std::string contents(static_cast<size_t>(size), '\0');
+  TANDEM_ASSIGN_OR_RETURN(const size_t got, file->Read(0, absl::MakeSpan(contents)));
+  contents.resize(got);
   return contents;
 }
 

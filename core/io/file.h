@@ -73,6 +73,7 @@ struct FileInfo {
   int64_t size = 0;
   bool is_directory = false;
   absl::Time modified;
+  bool is_regular = true;  // Neither a folder nor a pipe, a socket or a device.
 };
 
 enum class WriteMode {
@@ -88,6 +89,7 @@ class FileSystem {
   // The folder must be there.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> OpenToWrite(const std::string& path,
                                                                     WriteMode mode) = 0;
+  // FailedPrecondition, without waiting for anybody: it is a pipe or a device.
   virtual absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenToRead(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<SequentialFile>> OpenSequential(
       const std::string& path) = 0;
@@ -96,7 +98,10 @@ class FileSystem {
   // the machine can undo it until SyncDirectory returns.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   virtual absl::Status Remove(const std::string& path) = 0;
+  // Follows links, as everything here but Rename, Remove and IsLink does.
   virtual absl::StatusOr<FileInfo> Stat(const std::string& path) = 0;
+  // True for a symbolic link, wherever it leads. A file system without links need not say more.
+  virtual absl::StatusOr<bool> IsLink(const std::string& path);
 
   // The names in a folder, sorted.
   virtual absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) = 0;
@@ -116,6 +121,10 @@ FileSystem* PosixFileSystem();
 // The contents of a file, which may be a pipe. ResourceExhausted: there are more than `max_bytes`.
 absl::StatusOr<std::string> ReadFile(FileSystem* files, const std::string& path,
                                      int64_t max_bytes = int64_t{1} << 31);
+// The same for what is read because of where it lies, not because a user named it: a pipe or device
+// there is refused (FailedPrecondition) instead of being waited for.
+absl::StatusOr<std::string> ReadRegularFile(FileSystem* files, const std::string& path,
+                                            int64_t max_bytes = int64_t{1} << 31);
 
 // Creates or replaces a small file such that after a crash at any moment the old or the new
 // contents are there: writes another name beside it, syncs, renames, syncs the folder. After an

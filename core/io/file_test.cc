@@ -1,6 +1,8 @@
 #include "core/io/file.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -204,6 +206,72 @@ TEST(PosixFileSystem, ReadsFromPipesInPiecesAndThroughSignals) {
   writer.join();
   ASSERT_TRUE(contents.ok()) << contents.status();
   EXPECT_EQ(contents->size(), 1000u);
+}
+
+// Nobody writes to this pipe: who opened it as usual would wait for ever.
+TEST(PosixFileSystem, PipesAndDevicesAreRefusedWhereAFileIsExpected) {
+  const std::string path = FreshFolder("no_file") + "/pipe";
+  unlink(path.c_str());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  for (const absl::Status& status : {PosixFileSystem()->OpenToRead(path).status(),
+                                     PosixFileSystem()->OpenToRead("/dev/zero").status(),
+                                     ReadRegularFile(PosixFileSystem(), path).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(status.message(), HasSubstr("a regular file is expected"));
+  }
+  EXPECT_FALSE(PosixFileSystem()->Stat(path)->is_regular);
+}
+
+TEST(PosixFileSystem, LinksAreToldFromWhatTheyLeadTo) {
+  const std::string folder = FreshFolder("links");
+  const std::string link = folder + "/link";
+  for (const char* const target : {".", "nowhere"}) {
+    unlink(link.c_str());
+    ASSERT_EQ(symlink(target, link.c_str()), 0);
+    EXPECT_TRUE(*PosixFileSystem()->IsLink(link)) << target;
+  }
+  EXPECT_FALSE(*PosixFileSystem()->IsLink(folder));
+  EXPECT_EQ(PosixFileSystem()->IsLink(folder + "/no").status().code(), absl::StatusCode::kNotFound);
+}
+
+// What a process does that may write files of 1000 bytes and no larger ones. 0: as it should.
+int WriteBeyondTheLimit(const std::string& path) {
+  const rlimit limit = {1000, 1000};
+  if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 2;
+  FileSystem* const files = PosixFileSystem();
+  const std::string half(600, 'x');
+  const absl::Status status = WriteAll(files, path, WriteMode::kReplace, {half, half});
+  if (status.ok() || status.message().find("File too large") == std::string::npos) return 3;
+  if (status.message().find("ulimit -f") == std::string::npos) return 4;
+  // What fits is written, and the signal is as free to come as before.
+  if (!WriteAll(files, path, WriteMode::kReplace, {half}).ok()) return 5;
+  sigset_t blocked;
+  sigset_t pending;
+  if (pthread_sigmask(SIG_BLOCK, nullptr, &blocked) != 0 || sigpending(&pending) != 0) return 6;
+  return sigismember(&blocked, SIGXFSZ) || sigismember(&pending, SIGXFSZ) ? 7 : 0;
+}
+
+TEST(PosixFileSystem, AFileThatOutgrowsTheLimitIsAnErrorNotTheEndOfTheProcess) {
+  const std::string path = FreshFolder("limit") + "/f";
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_DFL);
+    _exit(WriteBeyondTheLimit(path));
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST_P(FileSystemTest, RegularFilesAreReadUpToALimit) {
+  ASSERT_TRUE(WriteAll(files(), Path("r"), WriteMode::kReplace, {"12345"}).ok());
+  EXPECT_EQ(*ReadRegularFile(files(), Path("r")), "12345");
+  EXPECT_EQ(ReadRegularFile(files(), Path("r"), 4).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(files()->Stat(Path("r"))->is_regular);
+  EXPECT_FALSE(files()->Stat(folder_)->is_regular);
+  EXPECT_FALSE(*files()->IsLink(Path("r")));
 }
 
 TEST(Paths, AreTakenApartAndJoined) {

@@ -1,12 +1,14 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <utility>
 
@@ -24,6 +26,7 @@ absl::Status Error(int error, absl::string_view action, absl::string_view path) 
   if (error == ENOSPC || error == EDQUOT) cure = "free space there or choose another disk";
   if (error == EACCES || error == EPERM) cure = "give this user the right to";
   if (error == ENOENT) cure = "check the path";
+  if (error == EFBIG) cure = "allow larger files (ulimit -f)";
   if (error == EMFILE) cure = "allow more open files (ulimit -n)";
   if (cure == nullptr) return status;
   return absl::Status(status.code(), absl::StrCat(status.message(), "; ", cure));
@@ -38,6 +41,37 @@ auto Retry(Call call) {
   } while (result < 0 && errno == EINTR);
   return result;
 }
+
+// While it lives, a write beyond the process's limit of a file's size (ulimit -f) is an error,
+// EFBIG. By default the system sends the writing thread SIGXFSZ as well, which ends the process
+// without a word. The process's handlers stay as they are.
+class NoFileSizeSignal {
+ public:
+  NoFileSizeSignal() {
+    sigemptyset(&signal_);
+    sigaddset(&signal_, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &signal_, &before_);
+    sigset_t pending;
+    // One that waits already is somebody else's.
+    leave_pending_ = sigismember(&before_, SIGXFSZ) == 1 && sigpending(&pending) == 0 &&
+                     sigismember(&pending, SIGXFSZ) == 1;
+  }
+  NoFileSizeSignal(const NoFileSizeSignal&) = delete;
+  NoFileSizeSignal& operator=(const NoFileSizeSignal&) = delete;
+  ~NoFileSizeSignal() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  // After a write that gave `error`.
+  void Take(int error) {
+    if (error != EFBIG || leave_pending_) return;
+    const timespec at_once{};
+    sigtimedwait(&signal_, nullptr, &at_once);
+  }
+
+ private:
+  sigset_t signal_;
+  sigset_t before_;
+  bool leave_pending_ = false;
+};
 
 // An open descriptor, closed with its scope.
 class Descriptor {
@@ -71,6 +105,18 @@ absl::StatusOr<Descriptor> OpenFileToRead(const std::string& path) {
   return file;
 }
 
+// Without O_NONBLOCK a pipe that nobody writes to would hold this up for ever.
+absl::StatusOr<Descriptor> OpenRegularFile(const std::string& path) {
+  TANDEM_ASSIGN_OR_RETURN(Descriptor file, Open(path, O_RDONLY | O_NONBLOCK, "open"));
+  struct stat info;
+  if (fstat(file.get(), &info) != 0) return Error(errno, "stat", path);
+  if (S_ISDIR(info.st_mode)) return Error(EISDIR, "open", path);
+  if (S_ISREG(info.st_mode)) return file;
+  return errors::FailedPrecondition("cannot open '", path, "': it is a ",
+                                    S_ISFIFO(info.st_mode) ? "pipe" : "device",
+                                    "; a regular file is expected");
+}
+
 // Bytes after which the system is told to begin to write.
 constexpr int64_t kWriteOutBytes = int64_t{8} << 20;
 
@@ -86,6 +132,7 @@ class PosixWritableFile : public WritableFile {
   absl::Status AppendPieces(absl::Span<const absl::string_view> pieces) override {
     iovec vectors[64];
     size_t taken = 0;  // Of the first piece.
+    NoFileSizeSignal no_signal;
     while (!pieces.empty()) {
       int count = 0;
       for (const absl::string_view piece : pieces.subspan(0, std::size(vectors))) {
@@ -93,7 +140,11 @@ class PosixWritableFile : public WritableFile {
         vectors[count++] = {const_cast<char*>(rest.data()), rest.size()};
       }
       const ssize_t put = Retry([&] { return writev(file_.get(), vectors, count); });
-      if (put < 0) return Error(errno, "write", path_);
+      if (put < 0) {
+        const int error = errno;
+        no_signal.Take(error);
+        return Error(error, "write", path_);
+      }
       appended_ += put;
       taken += static_cast<size_t>(put);
       while (!pieces.empty() && taken >= pieces.front().size()) {
@@ -198,7 +249,7 @@ class Posix : public FileSystem {
   }
 
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenToRead(const std::string& path) override {
-    TANDEM_ASSIGN_OR_RETURN(Descriptor file, OpenFileToRead(path));
+    TANDEM_ASSIGN_OR_RETURN(Descriptor file, OpenRegularFile(path));
     return std::make_unique<PosixRandomAccessFile>(path, std::move(file));
   }
 
@@ -220,7 +271,14 @@ class Posix : public FileSystem {
   absl::StatusOr<FileInfo> Stat(const std::string& path) override {
     struct stat info;
     if (stat(path.c_str(), &info) != 0) return Error(errno, "stat", path);
-    return FileInfo{info.st_size, S_ISDIR(info.st_mode), absl::TimeFromTimespec(info.st_mtim)};
+    return FileInfo{info.st_size, S_ISDIR(info.st_mode), absl::TimeFromTimespec(info.st_mtim),
+                    S_ISREG(info.st_mode)};
+  }
+
+  absl::StatusOr<bool> IsLink(const std::string& path) override {
+    struct stat info;
+    if (lstat(path.c_str(), &info) != 0) return Error(errno, "stat", path);
+    return S_ISLNK(info.st_mode);
   }
 
   absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {

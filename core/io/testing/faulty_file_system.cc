@@ -224,7 +224,7 @@ absl::Status FaultyFileSystem::Remove(const std::string& path) {
 absl::StatusOr<FileInfo> FaultyFileSystem::Stat(const std::string& path) {
   MutexLock lock(mutex_);
   TANDEM_RETURN_IF_ERROR(CheckAlive());
-  if (folders_.count(path) != 0) return FileInfo{0, true, absl::UnixEpoch()};
+  if (folders_.count(path) != 0) return FileInfo{0, true, absl::UnixEpoch(), false};
   TANDEM_ASSIGN_OR_RETURN(const std::shared_ptr<Inode> inode, Find(path));
   return FileInfo{static_cast<int64_t>(inode->contents.size()), false, absl::UnixEpoch()};
 }
