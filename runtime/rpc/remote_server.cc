@@ -9,6 +9,7 @@
 #include "proto/master_service.grpc.pb.h"
 #include "proto/worker_service.grpc.pb.h"
 #include "runtime/cluster/cluster_config.h"
+#include "runtime/rpc/secure_channel.h"
 #include "runtime/rpc/status_on_wire.h"
 
 namespace tandem {
@@ -35,23 +36,24 @@ absl::StatusOr<std::string> AddressOfTarget(absl::string_view target) {
   return std::string(address);
 }
 
-std::shared_ptr<grpc::Channel> ConnectToServer(const std::string& address) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetMaxSendMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+std::shared_ptr<grpc::Channel> ConnectToServer(const std::string& address,
+                                               const Security& security) {
+  return NewChannel(address, security);
 }
 
-RemoteServer::RemoteServer(std::string target, std::shared_ptr<grpc::Channel> channel)
-    : target_(std::move(target)), channel_(std::move(channel)) {}
+RemoteServer::RemoteServer(std::string target, std::shared_ptr<grpc::Channel> channel,
+                           bool with_tls)
+    : target_(std::move(target)), with_tls_(with_tls), channel_(std::move(channel)) {}
 
-absl::StatusOr<RemoteServer> RemoteServer::Create(absl::string_view target) {
+absl::StatusOr<RemoteServer> RemoteServer::Create(absl::string_view target,
+                                                  const absl::optional<Security>& security) {
   TANDEM_ASSIGN_OR_RETURN(const std::string address, AddressOfTarget(target));
-  return RemoteServer(std::string(target), ConnectToServer(address));
+  TANDEM_ASSIGN_OR_RETURN(const Security own, SecurityOrEnvironment(security));
+  return RemoteServer(std::string(target), ConnectToServer(address, own), own.ConnectsWithTls());
+}
+
+absl::Status RemoteServer::StatusOf(const grpc::Status& status) const {
+  return WithContext(ExplainConnection(FromGrpc(status), with_tls_), target_);
 }
 
 absl::StatusOr<std::vector<RemoteDevice>> RemoteServer::OwnDevices(absl::Duration timeout) const {
@@ -60,7 +62,7 @@ absl::StatusOr<std::vector<RemoteDevice>> RemoteServer::OwnDevices(absl::Duratio
   tensorflow::GetStatusResponse response;
   const grpc::Status status =
       tensorflow::WorkerService::NewStub(channel_)->GetStatus(&context, {}, &response);
-  if (!status.ok()) return WithContext(FromGrpc(status), target_);
+  if (!status.ok()) return StatusOf(status);
   std::vector<RemoteDevice> devices;
   Take(response.device_attributes(), &devices);
   return devices;
@@ -72,7 +74,7 @@ absl::StatusOr<std::vector<RemoteDevice>> RemoteServer::ListDevices(absl::Durati
   tensorflow::ListDevicesResponse response;
   const grpc::Status status =
       tensorflow::MasterService::NewStub(channel_)->ListDevices(&context, {}, &response);
-  if (!status.ok()) return WithContext(FromGrpc(status), target_);
+  if (!status.ok()) return StatusOf(status);
   std::vector<RemoteDevice> devices;
   Take(response.local_device(), &devices);
   Take(response.remote_device(), &devices);
@@ -90,7 +92,7 @@ absl::Status RemoteServer::Reset(const std::vector<std::string>& containers,
   tensorflow::ResetResponse response;
   const grpc::Status status =
       tensorflow::MasterService::NewStub(channel_)->Reset(&context, request, &response);
-  return WithContext(FromGrpc(status), target_);
+  return StatusOf(status);
 }
 
 }  // namespace tandem

@@ -12,9 +12,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "runtime/rpc/security.h"
 
 namespace grpc {
 class Channel;
+class Status;
 }  // namespace grpc
 
 namespace tandem {
@@ -30,13 +33,17 @@ struct RemoteDevice {
 absl::StatusOr<std::string> AddressOfTarget(absl::string_view target);
 
 // A connection to the server at an address; it is made with the first call, and again when lost.
-std::shared_ptr<grpc::Channel> ConnectToServer(const std::string& address);
+// REQUIRES: CheckSecurity.
+std::shared_ptr<grpc::Channel> ConnectToServer(const std::string& address,
+                                               const Security& security = {});
 
 // Threads: any. Each call ends at its timeout, with DeadlineExceeded, at the latest; Unavailable:
 // there is no server. Messages name the target.
 class RemoteServer {
  public:
-  static absl::StatusOr<RemoteServer> Create(absl::string_view target);
+  // `security`: none: as the environment says.
+  static absl::StatusOr<RemoteServer> Create(absl::string_view target,
+                                             const absl::optional<Security>& security = {});
 
   // The devices of the server's own task.
   absl::StatusOr<std::vector<RemoteDevice>> OwnDevices(absl::Duration timeout) const;
@@ -48,9 +55,11 @@ class RemoteServer {
                      const std::vector<std::string>& device_filters, absl::Duration timeout) const;
 
  private:
-  RemoteServer(std::string target, std::shared_ptr<grpc::Channel> channel);
+  RemoteServer(std::string target, std::shared_ptr<grpc::Channel> channel, bool with_tls);
+  absl::Status StatusOf(const grpc::Status& status) const;
 
   std::string target_;
+  bool with_tls_;
   std::shared_ptr<grpc::Channel> channel_;
 };
 

@@ -1,5 +1,6 @@
 #include "runtime/rpc/remote_session.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "runtime/device/out_of_memory.h"
 #include "runtime/rpc/call_set.h"
 #include "runtime/rpc/remote_server.h"
+#include "runtime/rpc/secure_channel.h"
 #include "runtime/rpc/status_on_wire.h"
 #include "runtime/rpc/worker_client.h"
 #include "runtime/session/step_stats.h"
@@ -33,16 +35,14 @@ void SetDeadline(absl::Duration timeout, grpc::ClientContext* context) {
   context->set_deadline(absl::ToChronoTime(absl::Now() + timeout));
 }
 
-absl::Status StatusOf(const grpc::Status& status, const std::string& target) {
-  return WithContext(FromGrpc(status), target);
-}
-
 class RemoteSession final : public Session {
  public:
-  RemoteSession(std::string target, std::shared_ptr<grpc::Channel> channel, Graph graph,
-                std::shared_ptr<SessionDevices> devices)
+  RemoteSession(std::string target, const std::string& address, const Security& security,
+                Graph graph, std::shared_ptr<SessionDevices> devices)
       : target_(std::move(target)),
-        stub_(MasterService::NewStub(channel)),
+        with_tls_(security.ConnectsWithTls()),
+        channel_(ConnectToServer(address, security)),
+        stub_(MasterService::NewStub(channel_)),
         devices_(std::move(devices)),
         graph_(std::move(graph)) {}
 
@@ -70,11 +70,18 @@ class RemoteSession final : public Session {
     config.set_isolate_session_state(options.isolated);
     for (const std::string& filter : options.device_filters) config.add_device_filters(filter);
     request.set_target(target_);
-    grpc::ClientContext context;
-    context.set_wait_for_ready(true);
-    SetDeadline(options.start_timeout, &context);
     tensorflow::CreateSessionResponse response;
-    TANDEM_RETURN_IF_ERROR(StatusOf(stub_->CreateSession(&context, request, &response), target_));
+    absl::Status status = TryToOpen(options, request, /*wait=*/false, &response);
+    // Waits for a server that is not there, but not long for one that will have nothing to do with
+    // this client; it may be about to end, or to begin.
+    constexpr absl::Duration kTimeToChangeItsMind = absl::Seconds(2);
+    if (IsNotConnected(status) &&
+        (!MayBeTlsMismatch(status) ||
+         channel_->WaitForConnected(absl::ToChronoTime(
+             absl::Now() + std::min(options.start_timeout, kTimeToChangeItsMind))))) {
+      status = TryToOpen(options, request, /*wait=*/true, &response);
+    }
+    TANDEM_RETURN_IF_ERROR(StatusOf(status));
     if (response.session_handle().empty()) {
       return errors::Internal(target_, " made a session without a handle");
     }
@@ -82,6 +89,15 @@ class RemoteSession final : public Session {
     MutexLock lock(graph_mu_);
     version_ = response.graph_version();
     return absl::OkStatus();
+  }
+
+  absl::Status TryToOpen(const RemoteSessionOptions& options,
+                         const tensorflow::CreateSessionRequest& request, bool wait,
+                         tensorflow::CreateSessionResponse* response) {
+    grpc::ClientContext context;
+    context.set_wait_for_ready(wait);
+    SetDeadline(options.start_timeout, &context);
+    return FromGrpc(stub_->CreateSession(&context, request, response));
   }
 
   absl::StatusOr<std::vector<Tensor>> Run(const RunOptions& options, const Feeds& feeds,
@@ -123,7 +139,7 @@ class RemoteSession final : public Session {
     grpc::ClientContext context;
     SetDeadline(kControlTimeout, &context);
     tensorflow::ExtendSessionResponse response;
-    TANDEM_RETURN_IF_ERROR(StatusOf(stub_->ExtendSession(&context, request, &response), target_));
+    TANDEM_RETURN_IF_ERROR(StatusOf(FromGrpc(stub_->ExtendSession(&context, request, &response))));
     version_ = response.new_graph_version();
     graph_ = std::move(extended);
     return absl::OkStatus();
@@ -204,10 +220,10 @@ class RemoteSession final : public Session {
       of_session->End();
     }
     // What the call ended with; nothing is watched any more.
-    absl::Status End(const grpc::Status& status, const std::string& target) {
+    absl::Status End(const grpc::Status& status, const RemoteSession& session) {
       if (outer != nullptr) outer->Deregister(outer_token);
       cancellation->Deregister(token);
-      absl::Status result = StatusOf(status, target);
+      absl::Status result = session.StatusOf(FromGrpc(status));
       if (!result.ok() && cancellation->IsCancelled()) result = cancellation->status();
       cancellation.reset();
       return result;
@@ -245,7 +261,7 @@ class RemoteSession final : public Session {
     SetDeadline(options.timeout + kAnswerTime, &call->context);
     if (!call->Watch(calls_, &all_runs_, options.cancellation)) {
       const absl::Status reason = call->cancellation->status();
-      (void)call->End(grpc::Status::CANCELLED, target_);
+      (void)call->End(grpc::Status::CANCELLED, *this);
       call->HandOn(reason, done);
       return;
     }
@@ -253,7 +269,7 @@ class RemoteSession final : public Session {
         &call->context, &call->request, &call->response,
         [this, call, metadata,
          done = std::make_shared<Callable::Done>(std::move(done))](const grpc::Status& ended) {
-          call->HandOn(TakeResults(*call, call->End(ended, target_), metadata), *done);
+          call->HandOn(TakeResults(*call, call->End(ended, *this), metadata), *done);
         });
   }
 
@@ -290,7 +306,13 @@ class RemoteSession final : public Session {
     return results;
   }
 
+  absl::Status StatusOf(const absl::Status& status) const {
+    return WithContext(ExplainConnection(status, with_tls_), target_);
+  }
+
   const std::string target_;
+  const bool with_tls_;
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::shared_ptr<MasterService::Stub> stub_;
   const std::shared_ptr<SessionDevices> devices_;
   const std::shared_ptr<CallSet> calls_ = std::make_shared<CallSet>();
@@ -352,7 +374,7 @@ class RemoteSession::RemoteCallable final : public Session::Callable {
     SetDeadline(options.timeout, &call->context);
     if (!call->Watch(session_.calls_, &session_.all_runs_, options.cancellation)) {
       const absl::Status reason = call->cancellation->status();
-      (void)call->End(grpc::Status::CANCELLED, session_.target_);
+      (void)call->End(grpc::Status::CANCELLED, session_);
       call->HandOn(reason, done);
       return;
     }
@@ -360,7 +382,7 @@ class RemoteSession::RemoteCallable final : public Session::Callable {
         &call->context, &call->request, &call->response,
         [session = &session_, call, metadata,
          done = std::make_shared<Done>(std::move(done))](const grpc::Status& ended) {
-          absl::Status status = call->End(ended, session->target_);
+          absl::Status status = call->End(ended, *session);
           std::vector<Tensor> results;
           for (const tensorflow::TensorProto& fetched : call->response.fetch()) {
             if (!status.ok()) break;
@@ -397,7 +419,7 @@ absl::StatusOr<std::unique_ptr<Session::Callable>> RemoteSession::MakeCallable(
   grpc::ClientContext context;
   SetDeadline(kControlTimeout, &context);
   tensorflow::MakeCallableResponse response;
-  TANDEM_RETURN_IF_ERROR(StatusOf(stub_->MakeCallable(&context, request, &response), target_));
+  TANDEM_RETURN_IF_ERROR(StatusOf(FromGrpc(stub_->MakeCallable(&context, request, &response))));
   return std::make_unique<RemoteCallable>(this, response.handle());
 }
 
@@ -407,11 +429,12 @@ absl::StatusOr<std::unique_ptr<Session>> ConnectSession(const std::string& targe
                                                         const Graph& graph,
                                                         const RemoteSessionOptions& options) {
   TANDEM_ASSIGN_OR_RETURN(const std::string address, AddressOfTarget(target));
+  TANDEM_ASSIGN_OR_RETURN(const Security security, SecurityOrEnvironment(options.security));
   TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<DeviceSet> devices, DeviceSet::FromEnvironment());
   Graph own = graph.Clone();
   own.set_shared_functions(graph.functions().Clone());
   auto session =
-      std::make_unique<RemoteSession>(target, ConnectToServer(address), std::move(own),
+      std::make_unique<RemoteSession>(target, address, security, std::move(own),
                                       std::make_shared<SessionDevices>(std::move(devices)));
   TANDEM_RETURN_IF_ERROR(session->Open(options));
   return std::unique_ptr<Session>(std::move(session));

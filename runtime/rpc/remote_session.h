@@ -20,7 +20,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "core/graph/graph.h"
+#include "runtime/rpc/security.h"
 #include "runtime/session/session.h"
 
 namespace tandem {
@@ -31,6 +33,8 @@ struct RemoteSessionOptions {
   std::vector<std::string> device_filters;
   // Variables of its own, instead of those that all sessions of the server share.
   bool isolated = false;
+  // None: as the environment says.
+  absl::optional<Security> security;
   // How long to wait for the server, and for the tasks of its cluster.
   absl::Duration start_timeout = absl::Seconds(130);
 };

@@ -1,11 +1,13 @@
 #include "runtime/rpc/server.h"
 
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/log.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "grpcpp/grpcpp.h"
@@ -14,6 +16,7 @@
 #include "runtime/rpc/listen_address.h"
 #include "runtime/rpc/master.h"
 #include "runtime/rpc/master_service.h"
+#include "runtime/rpc/secure_channel.h"
 #include "runtime/rpc/worker.h"
 #include "runtime/rpc/worker_client.h"
 #include "runtime/rpc/worker_service.h"
@@ -26,14 +29,37 @@ std::string WithPort(const std::string& host, int port) {
                                       : absl::StrCat(host, ":", port);
 }
 
+// FailedPrecondition: others can reach the server at `place`, and nothing keeps them out.
+absl::Status CheckMayBeReached(const std::string& place, const Security& security, bool insecure) {
+  const char* const variable = std::getenv("TANDEM_INSECURE");
+  insecure = insecure || (variable != nullptr && absl::string_view(variable) == "1");
+  if (!security.ServesTls() && security.token.empty()) {
+    if (insecure) return absl::OkStatus();
+    return errors::FailedPrecondition(
+        "the server would listen on ", place,
+        ", where others can reach it, without TLS (--tls_cert, --tls_key, --tls_ca) and without a "
+        "token (--token_file); bind it to 127.0.0.1, or say that it may (--insecure)");
+  }
+  if (!security.ServesTls()) {
+    TANDEM_LOG(Warning) << "others may be able to read what is sent to " << place
+                        << ", the token, too: the server has no TLS (--tls_cert, --tls_key)";
+  } else if (security.token.empty() && security.authorities.empty()) {
+    TANDEM_LOG(Warning) << "whoever can reach " << place
+                        << " may use the server: it has TLS, but asks neither for certificates "
+                           "(--tls_ca) nor for a token (--token_file)";
+  }
+  return absl::OkStatus();
+}
+
 class GrpcServer final : public Server {
  public:
   GrpcServer(std::string listen_host, std::string own_host, int port, const ServerOptions& options,
-             std::shared_ptr<DeviceSet> devices)
+             Security security, std::shared_ptr<DeviceSet> devices)
       : listen_host_(std::move(listen_host)),
         own_host_(std::move(own_host)),
         wanted_port_(port),
-        tasks_(options.config, options.task),
+        security_(std::move(security)),
+        tasks_(options.config, options.task, security_),
         worker_(std::move(devices), &tasks_),
         master_(&worker_, &control_, options.start_timeout) {}
 
@@ -53,8 +79,8 @@ class GrpcServer final : public Server {
     builder.SetMaxReceiveMessageSize(-1);
     builder.SetMaxSendMessageSize(-1);
     int port = 0;
-    builder.AddListeningPort(WithPort(listen_host_, wanted_port_),
-                             grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(WithPort(listen_host_, wanted_port_), NewServerCredentials(security_),
+                             &port);
     builder.RegisterService(master_service_.get());
     builder.RegisterService(worker_service_.get());
     server_ = builder.BuildAndStart();
@@ -105,6 +131,7 @@ class GrpcServer final : public Server {
   const std::string listen_host_;
   const std::string own_host_;
   const int wanted_port_;
+  const Security security_;
   // As many graphs are compiled at once.
   static constexpr size_t kControlThreads = 4;
   ControlThreads control_{kControlThreads};
@@ -131,12 +158,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options) {
   if (!options.bind.empty()) {
     TANDEM_ASSIGN_OR_RETURN(bind, ResolveBindAddress(options.bind));
   }
+  TANDEM_ASSIGN_OR_RETURN(Security security, SecurityOrEnvironment(options.security));
+  if (!security.authorities.empty() && !security.ServesTls()) {
+    return errors::InvalidArgument(
+        "a TLS certificate authority (--tls_ca) asks clients for certificates; the server needs "
+        "its own for that (--tls_cert, --tls_key)");
+  }
   const std::string& place = options.bind.empty() ? own.host : bind;
-  if (!IsLoopback(place) && !options.insecure) {
-    return errors::FailedPrecondition(
-        "the server would listen on ", place,
-        ", where others can reach it, without authentication; bind it to 127.0.0.1, or say that it "
-        "may (--insecure)");
+  if (!IsLoopback(place)) {
+    TANDEM_RETURN_IF_ERROR(CheckMayBeReached(place, security, options.insecure));
   }
   std::shared_ptr<DeviceSet> devices;
   const std::string prefix = options.task.ToString();
@@ -148,7 +178,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options) {
     TANDEM_ASSIGN_OR_RETURN(devices, DeviceSet::Create(counts, prefix));
   }
   return std::make_unique<GrpcServer>(bind.empty() ? ListenHost(own.host) : bind, own.host,
-                                      options.port.value_or(own.port), options, std::move(devices));
+                                      options.port.value_or(own.port), options, std::move(security),
+                                      std::move(devices));
 }
 
 }  // namespace tandem

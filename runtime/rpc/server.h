@@ -22,6 +22,7 @@
 #include "absl/types/optional.h"
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/device/device.h"
+#include "runtime/rpc/security.h"
 
 namespace tandem {
 
@@ -35,7 +36,11 @@ struct ServerOptions {
   std::string bind;
   // "CPU:2"; empty: as TANDEM_DEVICES says, else one CPU.
   std::string devices;
-  // Serve without authentication on other interfaces than loopback.
+  // None: as the environment says (security.h). It holds for both services, and for the calls to
+  // the other tasks, which are given the same token and authorities.
+  absl::optional<Security> security;
+  // Serve without TLS and without a token on other interfaces than loopback. TANDEM_INSECURE=1 in
+  // the environment says the same.
   bool insecure = false;
   // How long a new session waits for tasks that cannot be reached.
   absl::Duration start_timeout = absl::Seconds(120);
@@ -46,9 +51,9 @@ class Server {
  public:
   virtual ~Server() = default;
 
-  // InvalidArgument: no such task, devices that do not exist, or `bind` is no address.
-  // FailedPrecondition: it would be reachable from elsewhere, without authentication, and nobody
-  // said that it may.
+  // InvalidArgument: no such task, devices that do not exist, `bind` is no address, or
+  // CheckSecurity. FailedPrecondition: it would be reachable from elsewhere, without TLS and
+  // without a token, and nobody said that it may.
   static absl::StatusOr<std::unique_ptr<Server>> Create(ServerOptions options);
 
   // Listens; returns when the first call would be answered. Unavailable: the port is taken.

@@ -18,24 +18,28 @@ std::unique_ptr<grpc::ClientContext> TestContext() {
   return context;
 }
 
-TestCluster::TestCluster(const std::map<std::string, int>& jobs) {
+const std::string& TestCluster::Host() {
   // Chosen at random, since the numbers of processes are small ones in a sandbox; and other ports
   // for each cluster of a process.
   static const std::string host = [] {
     std::random_device random;
     return absl::StrCat("127.", 16 + random() % 200, ".", random() % 256, ".", 1 + random() % 254);
   }();
+  return host;
+}
+
+TestCluster::TestCluster(const std::map<std::string, int>& jobs) {
   static int next_port = 20'000;
   for (const auto& [job, count] : jobs) {
     for (int i = 0; i < count; ++i) {
-      config_.jobs[job][i] = absl::StrCat(host, ":", next_port++);
+      config_.jobs[job][i] = absl::StrCat(Host(), ":", next_port++);
     }
   }
 }
 
 void TestCluster::Start(const TaskId& task, absl::Duration start_timeout) {
   Stop(task);
-  ServerOptions options;
+  ServerOptions options = options_;
   options.config = config_;
   options.task = task;
   options.devices = "CPU:1";

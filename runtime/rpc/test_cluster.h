@@ -25,6 +25,11 @@ class TestCluster {
   // Jobs and their numbers of tasks. Nothing is started.
   explicit TestCluster(const std::map<std::string, int>& jobs);
 
+  // The one that all of this process's clusters are on.
+  static const std::string& Host();
+  // For the servers that are started from now on; cluster, task and devices are the cluster's.
+  ServerOptions& options() { return options_; }
+
   // Starts a server for the task, also in place of one that was stopped.
   void Start(const TaskId& task, absl::Duration start_timeout = absl::Seconds(60));
   void StartAll();
@@ -35,6 +40,7 @@ class TestCluster {
 
  private:
   ClusterConfig config_;
+  ServerOptions options_;
   std::map<std::string, std::unique_ptr<Server>> servers_;
 };
 

@@ -14,6 +14,7 @@
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/impl/codegen/proto_utils.h"
 #include "runtime/rpc/received_tensor.h"
+#include "runtime/rpc/secure_channel.h"
 #include "runtime/rpc/status_on_wire.h"
 
 namespace tandem {
@@ -21,19 +22,11 @@ namespace {
 
 constexpr char kService[] = "/tensorflow.WorkerService/";
 
-std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+std::shared_ptr<grpc::Channel> Connect(const std::string& address, const Security& security) {
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetMaxSendMessageSize(-1);
-  // A task that comes back is found within a second.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  // Tasks reach each other directly.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // Several servers in one process do not share connections.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return NewChannel(address, security, std::move(arguments));
 }
 
 // One call; deletes itself when it is over.
@@ -83,7 +76,11 @@ class UnaryCall {
         return;
       }
     }
-    if (IsFromGrpc(status)) result = Lost(std::move(result));
+    if (IsFromGrpc(status)) {
+      result = Lost(ExplainConnection(result, client_.with_tls()));
+    } else if (absl::IsUnauthenticated(result)) {
+      result = WithContext(result, absl::StrCat(client_.task(), " at ", client_.address()));
+    }
     Finish(std::move(result));
   }
 
@@ -243,10 +240,11 @@ class WorkerClient::Heartbeat {
   std::map<int64_t, std::function<void(const absl::Status&)>> watchers_ ABSL_GUARDED_BY(mu_);
 };
 
-WorkerClient::WorkerClient(std::string task, std::string address)
+WorkerClient::WorkerClient(std::string task, std::string address, const Security& security)
     : task_(std::move(task)),
       address_(std::move(address)),
-      channel_(Connect(address_)),
+      with_tls_(security.ConnectsWithTls()),
+      channel_(Connect(address_, security)),
       calls_(std::make_shared<CallSet>()),
       heartbeat_(std::make_unique<Heartbeat>(this, calls_)) {}
 
@@ -324,12 +322,13 @@ void WorkerClient::RecvTensor(tensorflow::RecvTensorRequest request, const CallO
       });
 }
 
-ClusterTasks::ClusterTasks(const ClusterConfig& config, const TaskId& own) : own_(own.ToString()) {
+ClusterTasks::ClusterTasks(const ClusterConfig& config, const TaskId& own, const Security& security)
+    : own_(own.ToString()) {
   for (const auto& [job, tasks] : config.jobs) {
     for (const auto& [index, address] : tasks) {
       const std::string name = TaskId{job, index}.ToString();
       if (name == own_) continue;
-      others_.emplace(name, std::make_shared<WorkerClient>(name, address));
+      others_.emplace(name, std::make_shared<WorkerClient>(name, address, security));
     }
   }
 }

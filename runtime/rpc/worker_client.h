@@ -27,6 +27,7 @@
 #include "proto/worker.pb.h"
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/rpc/call_set.h"
+#include "runtime/rpc/security.h"
 
 namespace grpc {
 class Channel;
@@ -54,12 +55,13 @@ class WorkerClient {
   using Done = absl::AnyInvocable<void(absl::StatusOr<Response>)>;
 
   // `task`: "/job:worker/replica:0/task:1"; `address`: host:port. Connects with the first call, and
-  // again when the connection is lost.
-  WorkerClient(std::string task, std::string address);
+  // again when the connection is lost. REQUIRES: CheckSecurity.
+  WorkerClient(std::string task, std::string address, const Security& security = {});
   ~WorkerClient();
 
   const std::string& task() const { return task_; }
   const std::string& address() const { return address_; }
+  bool with_tls() const { return with_tls_; }
 
   void GetStatus(const CallOptions& options, Done<tensorflow::GetStatusResponse> done);
   void CreateWorkerSession(tensorflow::CreateWorkerSessionRequest request,
@@ -96,6 +98,7 @@ class WorkerClient {
 
   const std::string task_;
   const std::string address_;
+  const bool with_tls_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::shared_ptr<CallSet> calls_;
   const std::unique_ptr<Heartbeat> heartbeat_;
@@ -105,7 +108,7 @@ class WorkerClient {
 // ends those when it goes.
 class ClusterTasks {
  public:
-  ClusterTasks(const ClusterConfig& config, const TaskId& own);
+  ClusterTasks(const ClusterConfig& config, const TaskId& own, const Security& security = {});
   ~ClusterTasks();
 
   // "/job:worker/replica:0/task:0".

@@ -18,6 +18,7 @@
 #include "core/base/status.h"
 #include "core/io/file.h"
 #include "runtime/cluster/cluster_config.h"
+#include "runtime/rpc/security.h"
 #include "runtime/rpc/server.h"
 #include "tools/flags/program_flags.h"
 
@@ -32,7 +33,17 @@ ABSL_FLAG(int, port, -1, "listen on this port instead of the own address's; 0 pi
 ABSL_FLAG(std::string, bind, "", "listen on this address; default: loopback if the own address is");
 ABSL_FLAG(std::string, devices, "",
           "devices to declare, as in CPU:2; default: TANDEM_DEVICES, or CPU:1");
-ABSL_FLAG(bool, insecure, false, "serve other machines without authentication");
+ABSL_FLAG(std::string, tls_cert, "",
+          "file with the server's certificate (PEM): serve over TLS; default: TANDEM_TLS_CERT");
+ABSL_FLAG(std::string, tls_key, "", "file with the certificate's key; default: TANDEM_TLS_KEY");
+ABSL_FLAG(std::string, tls_ca, "",
+          "file with the certificates of authorities: only clients and tasks whose certificates "
+          "they signed are served; default: TANDEM_TLS_CA");
+ABSL_FLAG(std::string, token_file, "",
+          "file with a token: only clients and tasks that send it are served; default: the token "
+          "in TANDEM_TOKEN");
+ABSL_FLAG(bool, insecure, false,
+          "serve other machines without TLS and without a token; TANDEM_INSECURE=1 does the same");
 ABSL_FLAG(absl::Duration, start_timeout, absl::Seconds(120),
           "how long a new session waits for tasks that cannot be reached");
 ABSL_FLAG(absl::Duration, grace, absl::Seconds(10),
@@ -138,6 +149,10 @@ absl::Status Serve(bool* had_sessions) {
   if (absl::GetFlag(FLAGS_port) >= 0) options.port = absl::GetFlag(FLAGS_port);
   options.bind = absl::GetFlag(FLAGS_bind);
   options.devices = absl::GetFlag(FLAGS_devices);
+  TANDEM_ASSIGN_OR_RETURN(
+      options.security,
+      LoadSecurity({absl::GetFlag(FLAGS_tls_cert), absl::GetFlag(FLAGS_tls_key),
+                    absl::GetFlag(FLAGS_tls_ca), absl::GetFlag(FLAGS_token_file)}));
   options.insecure = absl::GetFlag(FLAGS_insecure);
   options.start_timeout = absl::GetFlag(FLAGS_start_timeout);
 
