@@ -59,7 +59,7 @@ absl::Status ReadSavedModel(const std::string& folder, tensorflow::SavedModel* m
                             kBinaryName, " nor ", kTextName);
   }
   const std::string path = JoinPath(folder, is_text ? kTextName : kBinaryName);
-  TANDEM_ASSIGN_OR_RETURN(const std::string contents, ReadFile(files, path));
+  TANDEM_ASSIGN_OR_RETURN(const std::string contents, ReadRegularFile(files, path));
   TANDEM_RETURN_IF_ERROR(Parse(path, is_text, contents, model));
   if (model->meta_graphs().empty()) {
     return errors::InvalidArgument("SavedModel '", path, "': there is no graph in it");
@@ -98,6 +98,60 @@ absl::StatusOr<tensorflow::MetaGraphDef*> FindMetaGraph(const std::string& folde
                           there.size() == 1 ? "is " : "are ", absl::StrJoin(there, ", "));
 }
 
+absl::StatusOr<std::vector<tensorflow::AssetFileDef>> AssetsOf(
+    const tensorflow::MetaGraphDef& meta_graph) {
+  std::vector<tensorflow::AssetFileDef> assets(meta_graph.asset_file_def().begin(),
+                                               meta_graph.asset_file_def().end());
+  const auto collection = meta_graph.collection_def().find("saved_model_assets");
+  if (!assets.empty() || collection == meta_graph.collection_def().end()) return assets;
+  for (const google::protobuf::Any& any : collection->second.any_list().value()) {
+    tensorflow::AssetFileDef asset;
+    if (!any.UnpackTo(&asset)) {
+      return errors::InvalidArgument("the collection saved_model_assets holds a ", any.type_url(),
+                                     "; AssetFileDefs are expected");
+    }
+    assets.push_back(std::move(asset));
+  }
+  return assets;
+}
+
+std::string InitializerOf(const tensorflow::MetaGraphDef& meta_graph) {
+  if (const auto signature = meta_graph.signature_def().find(kInitSignature);
+      signature != meta_graph.signature_def().end()) {
+    const auto output = signature->second.outputs().find(kInitSignature);
+    if (output != signature->second.outputs().end() && !output->second.name().empty()) {
+      return output->second.name();
+    }
+  }
+  for (const char* const name : {"saved_model_main_op", "legacy_init_op"}) {
+    const auto collection = meta_graph.collection_def().find(name);
+    if (collection == meta_graph.collection_def().end()) continue;
+    const auto& nodes = collection->second.node_list().value();
+    if (!nodes.empty() && !nodes[0].empty()) return nodes[0];
+  }
+  return "";
+}
+
+bool IsSavedModel(const std::string& path) {
+  FileSystem* const files = PosixFileSystem();
+  const absl::StatusOr<FileInfo> info = files->Stat(path);
+  if (!info.ok()) return false;
+  if (info->is_directory) {
+    return files->Stat(JoinPath(path, kBinaryName)).ok() ||
+           files->Stat(JoinPath(path, kTextName)).ok();
+  }
+  const absl::StatusOr<std::string> contents = ReadRegularFile(files, path);
+  if (!contents.ok()) return false;
+  for (const bool is_text : {false, true}) {
+    tensorflow::SavedModel model;
+    if (Parse(path, is_text, *contents, &model).ok() && !model.meta_graphs().empty() &&
+        model.meta_graphs(0).has_graph_def()) {
+      return true;
+    }
+  }
+  return false;
+}
+
 std::string VariablesPrefix(const std::string& folder) {
   return JoinPath(folder, "variables/variables");
 }
@@ -114,6 +168,10 @@ absl::StatusOr<std::string> AssetPath(const std::string& folder, const std::stri
   const absl::StatusOr<FileInfo> info = PosixFileSystem()->Stat(path);
   if (!info.ok()) {
     return WithContext(info.status(), absl::StrCat("SavedModel '", folder, "': asset"));
+  }
+  if (!info->is_regular && !info->is_directory) {
+    return errors::FailedPrecondition("SavedModel '", folder, "': the asset '", name,
+                                      "' is a pipe or a device; a file is expected");
   }
   return path;
 }

@@ -13,11 +13,13 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace tensorflow {
+class AssetFileDef;
 class MetaGraphDef;
 class SavedModel;
 }  // namespace tensorflow
@@ -46,12 +48,24 @@ absl::StatusOr<tensorflow::MetaGraphDef*> FindMetaGraph(const std::string& folde
 // "serve, gpu"; "no tags".
 std::string TagsText(const tensorflow::MetaGraphDef& meta_graph);
 
+// The files that the graph reads, as either TensorFlow lists them. InvalidArgument: something else
+// is in the list.
+absl::StatusOr<std::vector<tensorflow::AssetFileDef>> AssetsOf(
+    const tensorflow::MetaGraphDef& meta_graph);
+
+// The node, or its output, that initializes tables and the like; empty: there is none.
+std::string InitializerOf(const tensorflow::MetaGraphDef& meta_graph);
+
+// For whoever was given a model where a graph is expected: whether `path` is a SavedModel's folder,
+// or a file as its saved_model.pb or .pbtxt, by whatever name. False when that cannot be told.
+bool IsSavedModel(const std::string& path);
+
 // The prefix of the checkpoint.
 std::string VariablesPrefix(const std::string& folder);
 
 // The path of an asset. The name comes from the file: InvalidArgument when it leads out of the
 // folder of the assets. Links in the file system are followed, as everywhere. NotFound: no such
-// file.
+// file. FailedPrecondition: a pipe or a device, which could be waited for without an end.
 absl::StatusOr<std::string> AssetPath(const std::string& folder, const std::string& name);
 
 }  // namespace tandem

@@ -136,14 +136,6 @@ class SavedModel::Loader {
     for (const auto& [tensor, path] : assets_) tensors.push_back({tensor, kString});
     return tensors;
   }
-  // Of a collection that holds names of nodes; empty: there is none.
-  std::string NodeOfCollection(const std::string& name) const {
-    const auto found = meta_graph_.collection_def().find(name);
-    if (found == meta_graph_.collection_def().end()) return "";
-    const auto& nodes = found->second.node_list().value();
-    return nodes.empty() ? "" : nodes[0];
-  }
-
   const std::string what_;
   const tensorflow::MetaGraphDef& meta_graph_;
   const GraphParts* parts_ = nullptr;
@@ -155,7 +147,9 @@ class SavedModel::Loader {
   bool restore_by_name_ = false;
   std::string init_node_;
   GraphPart always_;  // What restores and initializes.
-  GraphPart part_;    // All that is loaded.
+  // Of the latter alone: where the former lacks ops, variables are restored by name.
+  MissingOps missing_to_initialize_;
+  GraphPart part_;  // All that is loaded.
   std::set<std::string> loaded_;
   // For restoring without the graph's help: of each variable the tensor to feed, the node that
   // assigns it, and the path of its object, if that is known.
@@ -182,19 +176,8 @@ absl::Status SavedModel::Loader::ReadSignatures() {
 }
 
 absl::Status SavedModel::Loader::ReadAssets(const std::string& folder) {
-  std::vector<tensorflow::AssetFileDef> assets(meta_graph_.asset_file_def().begin(),
-                                               meta_graph_.asset_file_def().end());
-  const auto collection = meta_graph_.collection_def().find("saved_model_assets");
-  if (assets.empty() && collection != meta_graph_.collection_def().end()) {
-    for (const google::protobuf::Any& any : collection->second.any_list().value()) {
-      tensorflow::AssetFileDef asset;
-      if (!any.UnpackTo(&asset)) {
-        return errors::InvalidArgument("the collection saved_model_assets holds a ", any.type_url(),
-                                       "; AssetFileDefs are expected");
-      }
-      assets.push_back(std::move(asset));
-    }
-  }
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<tensorflow::AssetFileDef> assets,
+                          AssetsOf(meta_graph_));
   for (const tensorflow::AssetFileDef& asset : assets) {
     TANDEM_ASSIGN_OR_RETURN(std::string path, AssetPath(folder, asset.filename()));
     assets_.emplace_back(asset.tensor_info().name(), std::move(path));
@@ -239,17 +222,12 @@ absl::Status SavedModel::Loader::FindRestore(const std::string& folder) {
 }
 
 absl::Status SavedModel::Loader::FindInitializer() {
-  const auto signature = meta_graph_.signature_def().find(kInitSignature);
-  if (signature != meta_graph_.signature_def().end()) {
-    const auto output = signature->second.outputs().find(kInitSignature);
-    if (output != signature->second.outputs().end()) init_node_ = output->second.name();
-  }
-  if (init_node_.empty()) init_node_ = NodeOfCollection("saved_model_main_op");
-  if (init_node_.empty()) init_node_ = NodeOfCollection("legacy_init_op");
+  init_node_ = InitializerOf(meta_graph_);
   if (init_node_.empty()) return absl::OkStatus();
   absl::StatusOr<GraphPart> part = parts_->Find({init_node_}, AssetTensors());
   if (!part.ok()) return WithContext(part.status(), "what initializes it");
   init_node_ = std::string(NodeOfInput(init_node_));
+  missing_to_initialize_ = parts_->Missing(*part);
   always_.Add(*part);
   return absl::OkStatus();
 }
@@ -257,8 +235,7 @@ absl::Status SavedModel::Loader::FindInitializer() {
 absl::Status SavedModel::Loader::ChooseSignatures(const std::vector<std::string>& wanted) {
   for (const std::string& name : wanted) TANDEM_RETURN_IF_ERROR(model_->signature(name).status());
   part_ = always_;
-  const MissingOps always_missing = parts_->Missing(always_);
-  GraphPart all = always_;  // Of those that were asked for, or of all.
+  std::vector<std::string> needs;  // Of those that were asked for, or of all: what is missing.
   bool any = model_->signatures_.empty();
   for (auto& [name, state] : model_->signatures_) {
     const bool is_wanted = wanted.empty() || absl::c_linear_search(wanted, name);
@@ -270,9 +247,11 @@ absl::Status SavedModel::Loader::ChooseSignatures(const std::vector<std::string>
     }
     absl::StatusOr<GraphPart> part = parts_->Find(roots, fed);
     if (!part.ok()) return WithContext(part.status(), absl::StrCat("signature '", name, "'"));
-    if (is_wanted) all.Add(*part);
     const MissingOps missing = parts_->Missing(*part);
     if (!missing.empty()) {
+      if (is_wanted) {
+        needs.push_back(absl::StrCat("its signature '", name, "' needs ", MissingOpsText(missing)));
+      }
       state->status = errors::Unimplemented(
           "the signature '", name, "' of ", what_,
           " needs ops that this program does not have: ", MissingOpsText(missing));
@@ -284,16 +263,17 @@ absl::Status SavedModel::Loader::ChooseSignatures(const std::vector<std::string>
     any = true;
     part_.Add(*part);
   }
-  const MissingOps missing = parts_->Missing(all);
-  if (missing.empty() || (wanted.empty() && any && always_missing.empty())) {
-    for (const std::string& name : wanted) TANDEM_RETURN_IF_ERROR(model_->signature(name).status());
-    return absl::OkStatus();
+  if (wanted.empty() && any) needs.clear();
+  if (!missing_to_initialize_.empty()) {
+    needs.push_back(absl::StrCat("what initializes it (tables, assets) needs ",
+                                 MissingOpsText(missing_to_initialize_)));
   }
-  const char* const who = wanted.empty() && !always_missing.empty() && any
-                              ? "what restores and initializes it needs ops"
-                              : "its signatures, or what restores and initializes it, need ops";
-  return errors::Unimplemented(who, " that this program does not have: ",
-                               MissingOpsText(wanted.empty() && any ? always_missing : missing));
+  if (!needs.empty()) {
+    return errors::Unimplemented("ops are needed that this program does not have: ",
+                                 absl::StrJoin(needs, "; "));
+  }
+  for (const std::string& name : wanted) TANDEM_RETURN_IF_ERROR(model_->signature(name).status());
+  return absl::OkStatus();
 }
 
 absl::Status SavedModel::Loader::MakeSession(SessionOptions options) {

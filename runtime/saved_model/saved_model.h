@@ -100,7 +100,9 @@ class SavedModel {
   //   NotFound         no model there, no graph of these tags, no such signature, or a file of the
   //                    variables or an asset is missing.
   //   InvalidArgument  the file holds no SavedModel, or its graph is malformed.
-  //   Unimplemented    ops are missing: one message lists all of them and how many nodes have them.
+  //   Unimplemented    ops are missing: one message lists all of them, how many nodes have them,
+  //   and
+  //                    whether a signature or what initializes the model needs them.
   //   DataLoss         the variables are damaged.
   // and errors of kernels that restore or initialize. Messages name the folder.
   static absl::StatusOr<std::unique_ptr<SavedModel>> Load(const std::string& folder,

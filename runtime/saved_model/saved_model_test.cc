@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <fstream>
@@ -153,8 +154,16 @@ TEST(SavedModelTest, MissingOpsOfTheInitializerAreListedWithTheModel) {
   });
   const auto model = SavedModel::Load(folder);
   EXPECT_TRUE(absl::IsUnimplemented(model.status())) << model.status();
-  EXPECT_THAT(model.status().message(), AllOf(HasSubstr(folder), HasSubstr("NoSuchTable (1 node)"),
-                                              Not(HasSubstr("Betainc"))));
+  EXPECT_THAT(model.status().message(),
+              AllOf(HasSubstr(folder),
+                    HasSubstr("what initializes it (tables, assets) needs NoSuchTable (1 node)"),
+                    Not(HasSubstr("signature")), Not(HasSubstr("Betainc"))));
+  // Both, and who needs what.
+  const auto missing = LoadWith(folder, {"missing"});
+  EXPECT_TRUE(absl::IsUnimplemented(missing.status())) << missing.status();
+  EXPECT_THAT(missing.status().message(),
+              AllOf(HasSubstr("signature 'missing' needs Betainc (1 node), KMC2"),
+                    HasSubstr("what initializes it (tables, assets) needs NoSuchTable (1 node)")));
 }
 
 TEST(SavedModelTest, AssetsAreFoundWhereTheModelLies) {
@@ -382,6 +391,39 @@ TEST(SavedModelTest, WhatIsNoSavedModelIsSaid) {
   model.add_meta_graphs();
   ASSERT_TRUE(WriteFileAtomically(PosixFileSystem(), path, model.SerializeAsString()).ok());
   EXPECT_THAT(SavedModel::Load(folder).status().message(), HasSubstr("version 2"));
+}
+
+// Nobody writes to these pipes: who opened one as usual would wait for ever.
+TEST(SavedModelTest, PipesInPlaceOfFilesAreRefused) {
+  for (const char* const name :
+       {"saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001",
+        "assets/greeting.txt"}) {
+    const std::string folder = CopyModel("tf2");
+    const std::string path = JoinPath(folder, name);
+    std::filesystem::remove(path);
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    const auto model = SavedModel::Load(folder);
+    EXPECT_TRUE(absl::IsFailedPrecondition(model.status())) << name << ": " << model.status();
+    EXPECT_THAT(model.status().message(), HasSubstr("pipe"));
+  }
+}
+
+TEST(SavedModelTest, AModelIsToldFromAGraph) {
+  const std::string folder = CopyModel("keras");
+  EXPECT_TRUE(IsSavedModel(folder));
+  const std::string binary = JoinPath(folder, "saved_model.pb");
+  EXPECT_TRUE(IsSavedModel(binary));
+  tensorflow::SavedModel proto;
+  ASSERT_TRUE(proto.ParseFromString(*ReadFile(PosixFileSystem(), binary)));
+  std::string text;
+  ASSERT_TRUE(google::protobuf::TextFormat::PrintToString(proto, &text));
+  const std::string other = JoinPath(folder, "other");
+  ASSERT_TRUE(WriteFileAtomically(PosixFileSystem(), other, text).ok());
+  EXPECT_TRUE(IsSavedModel(other));
+  EXPECT_FALSE(IsSavedModel(TestModel("frozen.pb")));
+  EXPECT_FALSE(IsSavedModel(TestModel("frozen.pbtxt")));
+  EXPECT_FALSE(IsSavedModel(JoinPath(folder, "variables")));
+  EXPECT_FALSE(IsSavedModel("/dev/zero"));
 }
 
 TEST(SavedModelTest, ASignatureOfANodeThatIsNotThereIsNamed) {

@@ -7,7 +7,6 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/base/version.h"
 #include "core/graph/export.h"
@@ -21,6 +20,7 @@
 #include "runtime/checkpoint/write.h"
 #include "runtime/saved_model/exported_function.h"
 #include "runtime/saved_model/graph_part.h"
+#include "runtime/saved_model/model_folder.h"
 #include "runtime/saved_model/written_objects.h"
 
 namespace tandem {
@@ -299,17 +299,6 @@ absl::Status ModelBuilder::AddInfo() {
   return absl::OkStatus();
 }
 
-// Removes a folder of a model with all that is in it.
-absl::Status RemoveTree(FileSystem* files, const std::string& folder) {
-  TANDEM_ASSIGN_OR_RETURN(const std::vector<std::string> names, files->ListDirectory(folder));
-  for (const std::string& name : names) {
-    const std::string path = JoinPath(folder, name);
-    TANDEM_ASSIGN_OR_RETURN(const FileInfo info, files->Stat(path));
-    TANDEM_RETURN_IF_ERROR(info.is_directory ? RemoveTree(files, path) : files->Remove(path));
-  }
-  return files->RemoveDirectory(folder);
-}
-
 absl::Status WriteFiles(FileSystem* files, const std::string& folder, const ModelBuilder& builder) {
   TANDEM_RETURN_IF_ERROR(files->MakeDirectories(JoinPath(folder, "variables")));
   TANDEM_RETURN_IF_ERROR(WriteCheckpoint(files, VariablesPrefix(folder), builder.Checkpoint()));
@@ -327,58 +316,39 @@ absl::Status WriteFiles(FileSystem* files, const std::string& folder, const Mode
                              DeterministicBytes(builder.model()));
 }
 
-// Gives the new folder its name; `old` is what has it now, or empty.
-absl::Status Rename(FileSystem* files, const std::string& from, const std::string& to,
-                    bool replaces) {
-  std::string old;
-  if (replaces) {
-    old = TemporaryPath(to);
-    TANDEM_RETURN_IF_ERROR(files->Rename(to, old));
-  }
-  const absl::Status renamed = files->Rename(from, to);
-  if (!renamed.ok()) {
-    if (replaces) files->Rename(old, to).IgnoreError();
-    return renamed;
-  }
-  TANDEM_RETURN_IF_ERROR(files->SyncDirectory(DirectoryOf(to)));
-  if (!replaces) return absl::OkStatus();
-  const absl::Status removed = RemoveTree(files, old);
-  if (!removed.ok()) {
-    TANDEM_LOG(Warning) << "a former model stays as '" << old << "': " << removed.message();
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Write(const std::string& folder, const SavedModelContents& contents,
                    const WriteSavedModelOptions& options) {
   FileSystem* const files = options.files;
-  bool replaces = false;
-  if (const absl::StatusOr<FileInfo> info = files->Stat(folder); info.ok()) {
-    absl::StatusOr<std::vector<std::string>> names = files->ListDirectory(folder);
-    if (!names.ok()) return names.status();
-    replaces = !names->empty();
-    if (replaces && !options.overwrite) {
-      return errors::AlreadyExists("the folder is not empty; choose another one, or overwrite it");
-    }
-  }
+  TANDEM_RETURN_IF_ERROR(HoldsReplaceableModel(files, folder, options.overwrite).status());
   ModelBuilder builder(contents);
   TANDEM_RETURN_IF_ERROR(builder.Build());
   const std::string temporary = TemporaryPath(folder);
   absl::Status status = WriteFiles(files, temporary, builder);
-  if (status.ok()) status = Rename(files, temporary, folder, replaces);
+  if (status.ok()) status = PutModelInPlace(files, temporary, folder, options.overwrite);
   if (!status.ok()) RemoveTree(files, temporary).IgnoreError();
   return status;
+}
+
+// Of "folder/" the last name is "folder".
+std::string WithoutSlashes(std::string folder) {
+  while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+  return folder;
 }
 
 }  // namespace
 
 absl::Status WriteSavedModel(const std::string& folder, const SavedModelContents& contents,
                              const WriteSavedModelOptions& options) {
-  std::string path = folder;
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  const absl::Status status =
-      path.empty() ? errors::InvalidArgument("no folder is named") : Write(path, contents, options);
-  return WithContext(status, absl::StrCat("writing the SavedModel '", folder, "'"));
+  return WithContext(Write(WithoutSlashes(folder), contents, options),
+                     absl::StrCat("writing the SavedModel '", folder, "'"));
+}
+
+absl::Status CheckSavedModelFolder(const std::string& folder,
+                                   const WriteSavedModelOptions& options) {
+  const std::string path = WithoutSlashes(folder);
+  absl::Status status = HoldsReplaceableModel(options.files, path, options.overwrite).status();
+  if (status.ok()) status = TryToWriteBeside(options.files, path);
+  return WithContext(status, absl::StrCat("a SavedModel cannot be written as '", folder, "'"));
 }
 
 }  // namespace tandem

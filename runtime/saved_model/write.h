@@ -54,8 +54,9 @@ struct SavedModelContents {
 
 struct WriteSavedModelOptions {
   FileSystem* files = PosixFileSystem();
-  // A model that is in the folder is replaced. For a moment there is neither then; a crash in that
-  // moment leaves both beside the folder, under its name with an ending ".tempstate…".
+  // A model that is in the folder is replaced, and nothing else is: see FailedPrecondition. For a
+  // moment there is neither then; a crash in that moment leaves both beside the folder, under its
+  // name with an ending ".tempstate…".
   bool overwrite = false;
 };
 
@@ -63,13 +64,21 @@ struct WriteSavedModelOptions {
 // error there is nothing new; after a crash there may be a folder with the ending ".tempstate…".
 //
 //   AlreadyExists    something is in the folder, and overwriting was not asked for.
-//   InvalidArgument  no signature, or a name that is empty, there twice, or impossible; a tensor
+//   InvalidArgument  the folder's path ends in no name ("."); no signature, or a name that is
+//   empty, there twice, or impossible; a tensor
 //                    that is not in the graph; a variable whose value does not fit its handle.
 //   NotFound         a signature needs a variable that is not in the contents.
-//   FailedPrecondition  the graph holds ops that are Tandem's own.
+//   FailedPrecondition  the graph holds ops that are Tandem's own; or the folder is a link, or
+//   holds
+//                    something that is no part of a SavedModel, which the message names.
 // and errors of the files. Messages name the folder.
 absl::Status WriteSavedModel(const std::string& folder, const SavedModelContents& contents,
                              const WriteSavedModelOptions& options = {});
+
+// For before a long training: what WriteSavedModel would say of the folder. It also tries whether
+// a folder can be made beside it.
+absl::Status CheckSavedModelFolder(const std::string& folder,
+                                   const WriteSavedModelOptions& options = {});
 
 }  // namespace tandem
 

@@ -150,13 +150,125 @@ TEST(WriteSavedModelTest, AModelThatIsThereIsReplacedWhenAskedFor) {
   const absl::Status status = WriteSavedModel(folder, model.contents());
   EXPECT_TRUE(absl::IsAlreadyExists(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr(folder));
-  ASSERT_TRUE(WriteFileAtomically(PosixFileSystem(), JoinPath(folder, "old"), "x").ok());
+  const std::string old = JoinPath(folder, "fingerprint.pb");
+  ASSERT_TRUE(WriteFileAtomically(PosixFileSystem(), old, "x").ok());
   const absl::Status replaced =
       WriteSavedModel(folder + "/", model.contents(), {.overwrite = true});
   ASSERT_TRUE(replaced.ok()) << replaced;
   ExpectWorks(folder);
-  EXPECT_FALSE(PosixFileSystem()->Stat(JoinPath(folder, "old")).ok());
+  EXPECT_FALSE(PosixFileSystem()->Stat(old).ok());
   EXPECT_THAT(Beside(folder), IsEmpty());
+}
+
+// What is refused must be as it was, with nothing beside it.
+void ExpectRefused(const std::string& folder, absl::StatusCode code, const std::string& message) {
+  SmallModel model;
+  const auto before = *PosixFileSystem()->ListDirectory(folder);
+  for (const absl::Status& status : {WriteSavedModel(folder, model.contents(), {.overwrite = true}),
+                                     CheckSavedModelFolder(folder, {.overwrite = true})}) {
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(folder), HasSubstr(message)));
+  }
+  EXPECT_EQ(*PosixFileSystem()->ListDirectory(folder), before);
+}
+
+TEST(WriteSavedModelTest, OnlyAModelIsReplaced) {
+  const std::string folder = JoinPath(TestFolder(), "model");
+  const auto add = [&](const std::string& name) {
+    const std::string path = JoinPath(folder, name);
+    EXPECT_TRUE(PosixFileSystem()->MakeDirectories(DirectoryOf(path)).ok());
+    EXPECT_TRUE(WriteFileAtomically(PosixFileSystem(), path, "mine").ok());
+  };
+  add("assets/photo.png");  // That alone is no model, though a model might have it.
+  ExpectRefused(folder, absl::StatusCode::kFailedPrecondition, "('assets' but no file saved_model");
+  std::filesystem::create_directory(JoinPath(folder, "saved_model.pb"));
+  ExpectRefused(folder, absl::StatusCode::kFailedPrecondition, "('assets' but no file saved_model");
+  std::filesystem::remove_all(folder);
+  SmallModel model;
+  ASSERT_TRUE(WriteSavedModel(folder, model.contents()).ok());
+  add("ckpt-4.index");
+  add("zebra");
+  ExpectRefused(folder, absl::StatusCode::kFailedPrecondition, "('ckpt-4.index')");
+  ExpectWorks(folder);
+  EXPECT_THAT(Beside(folder), IsEmpty());
+}
+
+TEST(WriteSavedModelTest, LinksAndWhatTheyLeadToStay) {
+  const std::string folder = TestFolder();
+  const std::string version = JoinPath(folder, "3");
+  const std::string current = JoinPath(folder, "current");
+  SmallModel model;
+  ASSERT_TRUE(WriteSavedModel(version, model.contents()).ok());
+  std::filesystem::create_directory_symlink("3", current);
+  ExpectRefused(current, absl::StatusCode::kFailedPrecondition, "symbolic link");
+  ExpectWorks(version);
+  EXPECT_TRUE(std::filesystem::is_symlink(current));
+  EXPECT_THAT(*PosixFileSystem()->ListDirectory(folder), ElementsAre("3", "current"));
+
+  // Variables that several models share are not removed with one of them.
+  const std::string shared = JoinPath(folder, "shared");
+  std::filesystem::rename(JoinPath(version, "variables"), shared);
+  std::filesystem::create_directory_symlink("../shared", JoinPath(version, "variables"));
+  const absl::Status status = WriteSavedModel(version, model.contents(), {.overwrite = true});
+  ASSERT_TRUE(status.ok()) << status;
+  ExpectWorks(version);
+  EXPECT_TRUE(PosixFileSystem()->Stat(JoinPath(shared, "variables.index")).ok());
+}
+
+TEST(WriteSavedModelTest, FoldersWithoutANameAreRefused) {
+  for (const char* const folder : {"", ".", "..", "/", "a/.", "a/../"}) {
+    SmallModel model;
+    for (const absl::Status& status :
+         {WriteSavedModel(folder, model.contents(), {.overwrite = true}),
+          CheckSavedModelFolder(folder)}) {
+      EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+      EXPECT_THAT(status.message(), HasSubstr("name a folder"));
+    }
+  }
+}
+
+TEST(WriteSavedModelTest, WhatCannotBeWrittenIsFoundBeforehand) {
+  FaultyFileSystem files;
+  ASSERT_TRUE(files.MakeDirectories("/served").ok());
+  EXPECT_TRUE(CheckSavedModelFolder("/served/a/b/", {.files = &files}).ok());
+  EXPECT_THAT(*files.ListDirectory("/served"), IsEmpty());
+  files.FailAt(0, errors::PermissionDenied("read-only"));
+  const absl::Status status = CheckSavedModelFolder("/served/a/b", {.files = &files});
+  EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("/served/a/b"));
+
+  const std::string file = JoinPath(TestFolder(), "file");
+  ASSERT_TRUE(WriteFileAtomically(PosixFileSystem(), file, "x").ok());
+  EXPECT_FALSE(CheckSavedModelFolder(file, {.overwrite = true}).ok());
+  EXPECT_FALSE(CheckSavedModelFolder(JoinPath(file, "model")).ok());
+}
+
+// Puts a file into a folder at the last moment before it is renamed.
+class Intruder : public FaultyFileSystem {
+ public:
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    if (from == "/served/1" && !Stat("/served/1/notes").ok()) {
+      SetContents("/served/1/notes", "mine");
+    }
+    return FaultyFileSystem::Rename(from, to);
+  }
+};
+
+TEST(WriteSavedModelTest, WhatComesIntoTheFolderMeanwhileStays) {
+  SmallModel model;
+  model.contents().assets.clear();
+  model.contents().signatures.pop_back();
+  Intruder files;
+  ASSERT_TRUE(files.MakeDirectories("/served").ok());
+  ASSERT_TRUE(WriteSavedModel("/served/1", model.contents(), {.files = &files}).ok());
+  const absl::Status status =
+      WriteSavedModel("/served/1", model.contents(), {.files = &files, .overwrite = true});
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("('notes')"));
+  EXPECT_THAT(*files.ListDirectory("/served"), ElementsAre("1"));
+  EXPECT_THAT(*files.ListDirectory("/served/1"),
+              ElementsAre("notes", "saved_model.pb", "variables"));
+  EXPECT_EQ(*ReadFile(&files, "/served/1/notes"), "mine");
 }
 
 TEST(WriteSavedModelTest, WhatCannotBeWrittenLeavesNothing) {

@@ -51,7 +51,8 @@ struct ExportSavedModelOptions {
 //
 //   InvalidArgument  the model does not take such inputs, or a value has another type or shape.
 //   NotFound         `state` lacks variables; all are listed.
-// and those of WriteSavedModel.
+// and those of WriteSavedModel. CheckSavedModelFolder tells beforehand what is wrong with the
+// folder.
 absl::Status ExportSavedModel(const nn::Layer& model,
                               const std::vector<ExportSignature>& signatures,
                               const StrategyState& state, const std::string& folder,

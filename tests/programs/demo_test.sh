@@ -86,6 +86,9 @@ trains --model=mlp --export="$data/served" # It is replaced.
 [[ -s "$data/served/saved_model.pb" && -s "$data/served/variables/variables.index" ]] ||
   fail "there is no model: $(ls -R "$data/served")"
 refuses "something else than a SavedModel" --export="$data"
+refuses "one folder" --export="$data/served" --log_dir="$data/served/log"
+[[ ! -e "$data/served/log" && -s "$data/served/saved_model.pb" ]] || fail "the model was touched"
+refuses "name a folder" --export=.
 
 help=$("$demo" --help) || fail "--help ended with $?"
 for flag in model strategy replicas epochs batch_size learning_rate seed deterministic data \

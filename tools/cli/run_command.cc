@@ -10,7 +10,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "core/base/status.h"
-#include "core/graph/graph_file.h"
 #include "core/graph/import.h"
 #include "core/io/npy.h"
 #include "core/passes/optimize.h"
@@ -19,6 +18,7 @@
 #include "runtime/session/session.h"
 #include "runtime/session/timeline.h"
 #include "tools/cli/command.h"
+#include "tools/cli/graph_argument.h"
 #include "tools/cli/json_value.h"
 #include "tools/cli/time_limit.h"
 
@@ -122,7 +122,7 @@ absl::Status Run(const std::vector<std::string>& words) {
   const std::string& path = arguments.positional()[0];
   limit.Doing(absl::StrCat("reading the graph from '", path, "'"));
   tensorflow::GraphDef def;
-  TANDEM_RETURN_IF_ERROR(ReadGraphFile(path, &def));
+  TANDEM_RETURN_IF_ERROR(ReadGraphArgument(path, &def));
   limit.Doing("checking the graph");
   TANDEM_ASSIGN_OR_RETURN(const Graph graph, ImportGraphDef(def));
 

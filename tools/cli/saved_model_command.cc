@@ -35,7 +35,8 @@ constexpr char kHelp[] =
     "tandem saved_model show|run DIR [OPTION…]\n\n"
     "Looks into models that TensorFlow, Keras or Tandem saved, and runs them.\n\n"
     "  show DIR            the graphs by their tags, and of each the signatures with inputs and\n"
-    "                      outputs. Says which ops a signature needs that this program lacks\n"
+    "                      outputs. Says which ops a signature, or what initializes the\n"
+    "                      model, needs that this program lacks\n"
     "  run DIR             runs a signature once and prints its outputs\n\n"
     "  --tags=TAG,…        which graph (show: default all; run: default serve)\n"
     "  --signature=NAME    which signature (show: default all; run: default serving_default)\n"
@@ -104,6 +105,29 @@ absl::StatusOr<std::vector<ShownSignature>> SignaturesOf(const tensorflow::MetaG
   return result;
 }
 
+// What is missing to initialize the model, without which none of its signatures runs.
+absl::StatusOr<MissingOps> MissingToInitialize(const tensorflow::MetaGraphDef& meta_graph) {
+  const std::string initializer = InitializerOf(meta_graph);
+  if (initializer.empty()) return MissingOps();
+  TANDEM_ASSIGN_OR_RETURN(
+      const GraphParts parts,
+      GraphParts::Create(meta_graph.graph_def(), meta_graph.meta_info_def().stripped_op_list()));
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<tensorflow::AssetFileDef> assets, AssetsOf(meta_graph));
+  std::vector<FedTensor> fed;
+  for (const tensorflow::AssetFileDef& asset : assets) {
+    fed.push_back({asset.tensor_info().name(), kString});
+  }
+  const absl::StatusOr<GraphPart> part = parts.Find({initializer}, fed);
+  if (!part.ok()) return WithContext(part.status(), "what initializes it");
+  return parts.Missing(*part);
+}
+
+Json MissingJson(const MissingOps& missing) {
+  Json json = Json::object();
+  for (const auto& [op, count] : missing) json[op] = count;
+  return json;
+}
+
 // How many nodes of each op there are, those of functions included.
 std::map<std::string, int> CountOps(const tensorflow::GraphDef& graph) {
   std::map<std::string, int> ops;
@@ -114,7 +138,7 @@ std::map<std::string, int> CountOps(const tensorflow::GraphDef& graph) {
   return ops;
 }
 
-void PrintSignature(const ShownSignature& shown) {
+void PrintSignature(const ShownSignature& shown, const MissingOps& missing_to_initialize) {
   std::printf("signature %s%s%s\n", shown.info.name.c_str(), shown.info.method.empty() ? "" : "  ",
               shown.info.method.c_str());
   TextTable table({"", "NAME", "TYPE", "SHAPE", "TENSOR"});
@@ -127,6 +151,10 @@ void PrintSignature(const ShownSignature& shown) {
   std::printf("%s", table.ToString().c_str());
   if (!shown.missing.empty()) {
     std::printf("it cannot run here; ops are missing: %s\n", MissingOpsText(shown.missing).c_str());
+  }
+  if (!missing_to_initialize.empty()) {
+    std::printf("it cannot run here; what initializes the model needs ops that are missing: %s\n",
+                MissingOpsText(missing_to_initialize).c_str());
   }
   std::printf("\n");
 }
@@ -173,6 +201,7 @@ absl::StatusOr<Json> ShowGraph(const Arguments& arguments, const tensorflow::Met
                                bool prints) {
   const std::string only = arguments.Last("signature");
   TANDEM_ASSIGN_OR_RETURN(const std::vector<ShownSignature> signatures, SignaturesOf(graph, only));
+  TANDEM_ASSIGN_OR_RETURN(const MissingOps missing_to_initialize, MissingToInitialize(graph));
   // TensorFlow's version; another program says in its place for details who it is.
   std::string version = graph.meta_info_def().tensorflow_version();
   if (absl::StartsWith(graph.meta_info_def().tensorflow_git_version(), "Tandem")) {
@@ -185,18 +214,17 @@ absl::StatusOr<Json> ShowGraph(const Arguments& arguments, const tensorflow::Met
   }
   Json shown_signatures = Json::array();
   for (const ShownSignature& shown : signatures) {
-    if (prints) PrintSignature(shown);
-    Json missing = Json::object();
-    for (const auto& [op, count] : shown.missing) missing[op] = count;
+    if (prints) PrintSignature(shown, missing_to_initialize);
     shown_signatures.push_back({{"name", shown.info.name},
                                 {"method", shown.info.method},
                                 {"inputs", TensorsJson(shown.info.inputs)},
                                 {"outputs", TensorsJson(shown.info.outputs)},
-                                {"missing_ops", missing}});
+                                {"missing_ops", MissingJson(shown.missing)}});
   }
   const auto& tags = graph.meta_info_def().tags();
   Json json = {{"tags", std::vector<std::string>(tags.begin(), tags.end())},
                {"version", version},
+               {"missing_ops_of_initializer", MissingJson(missing_to_initialize)},
                {"signatures", shown_signatures}};
   if (!arguments.Has("all")) return json;
   Json assets = Json::array();

@@ -67,6 +67,31 @@ TEST(SavedModelCommandTest, ShowsAll) {
                                                        {"tensor", "serving_default_x:0"}}));
 }
 
+TEST(SavedModelCommandTest, ShowsWhatIsMissingToInitialize) {
+  const std::string folder = absl::StrCat(testing::TempDir(), "/without_table");
+  tensorflow::SavedModel model;
+  ASSERT_TRUE(
+      model.ParseFromString(*ReadFile(PosixFileSystem(), absl::StrCat(kModel, "/saved_model.pb"))));
+  tensorflow::GraphDef& graph = *model.mutable_meta_graphs(0)->mutable_graph_def();
+  for (tensorflow::NodeDef& node : *graph.mutable_node()) {
+    if (node.name() == "NoOp") node.add_input("^table");
+  }
+  tensorflow::NodeDef& table = *graph.add_node();
+  table.set_name("table");
+  table.set_op("NoSuchTable");
+  ASSERT_TRUE(PosixFileSystem()->MakeDirectories(folder).ok());
+  ASSERT_TRUE(WriteFileAtomically(PosixFileSystem(), absl::StrCat(folder, "/saved_model.pb"),
+                                  model.SerializeAsString())
+                  .ok());
+  const Result result = RunSavedModel({"show", folder, "--signature=power"});
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_THAT(result.output, HasSubstr("it cannot run here; what initializes the model needs ops "
+                                       "that are missing: NoSuchTable (1 node)\n"));
+  const Json json = Json::parse(RunSavedModel({"show", folder, "--json"}).output);
+  EXPECT_EQ(json["graphs"][0]["missing_ops_of_initializer"], Json({{"NoSuchTable", 1}}));
+  EXPECT_THAT(RunSavedModel({"show", kModel}).output, Not(HasSubstr("what initializes")));
+}
+
 TEST(SavedModelCommandTest, TagsAndSignatureChoose) {
   const Result both = RunSavedModel({"show", kModel1});
   EXPECT_THAT(both.output, AllOf(HasSubstr("graph (serve) "), HasSubstr("graph (serve, raw) ")));

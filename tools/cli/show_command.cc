@@ -4,11 +4,11 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/graph/function_body.h"
-#include "core/graph/graph_file.h"
 #include "core/graph/import.h"
 #include "proto/function.pb.h"
 #include "proto/graph.pb.h"
 #include "tools/cli/command.h"
+#include "tools/cli/graph_argument.h"
 
 namespace tandem::cli {
 namespace {
@@ -41,7 +41,7 @@ absl::Status Run(const std::vector<std::string>& words) {
     return errors::InvalidArgument("names one graph file; see tandem show --help");
   }
   tensorflow::GraphDef def;
-  TANDEM_RETURN_IF_ERROR(ReadGraphFile(arguments.positional()[0], &def));
+  TANDEM_RETURN_IF_ERROR(ReadGraphArgument(arguments.positional()[0], &def));
   TANDEM_ASSIGN_OR_RETURN(const Graph graph, ImportGraphDef(def));
   TANDEM_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph.TopologicalOrder());
   for (const Node* node : order) {

@@ -161,7 +161,11 @@ absl::Status Run() {
   fit.log_dir = absl::GetFlag(FLAGS_log_dir);
   TANDEM_RETURN_IF_ERROR(AddCheckpoints(fit));
   const std::string export_folder = absl::GetFlag(FLAGS_export);
-  if (!export_folder.empty()) TANDEM_RETURN_IF_ERROR(CheckExportFolder(export_folder));
+  if (!export_folder.empty()) {
+    TANDEM_RETURN_IF_ERROR(
+        CheckExportFolder(export_folder, {{"--checkpoint_dir", absl::GetFlag(FLAGS_checkpoint_dir)},
+                                          {"--log_dir", absl::GetFlag(FLAGS_log_dir)}}));
+  }
   const absl::Status trained = trainer.Fit(train, fit).status();
   if (absl::IsCancelled(trained) && !fit.checkpoint_dir.empty()) {
     std::fprintf(stderr, "\ndemo: the same command with --resume goes on there\n");
