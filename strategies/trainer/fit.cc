@@ -17,12 +17,16 @@ namespace {
 // Payload of the status of a training that was stopped: the exit code, in decimal.
 constexpr char kExitCode[] = "tandem.dev/exit_code";
 
-absl::Status Stopped(StopReason reason, int64_t step) {
-  const bool preempted = reason == StopReason::kPreempted;
-  absl::Status status =
-      errors::Cancelled("training was stopped after step ", step,
-                        preempted ? ", since the process was told to end (SIGTERM)" : "");
-  status.SetPayload(kExitCode, absl::Cord(preempted ? "143" : "130"));
+// `signal`: 0 when Trainer::Stop was called.
+absl::Status Stopped(StopReason reason, int signal, int64_t step) {
+  absl::string_view why;
+  if (signal == SIGINT) why = ", since it was interrupted (SIGINT)";
+  if (signal == SIGTERM) why = ", since the process was told to end (SIGTERM)";
+  if (signal == SIGHUP) why = ", since its terminal went away (SIGHUP)";
+  absl::Status status = errors::Cancelled("training was stopped after step ", step, why);
+  const int preempted_or_not = reason == StopReason::kPreempted ? SIGTERM : SIGINT;
+  const int code = 128 + (signal != 0 ? signal : preempted_or_not);
+  status.SetPayload(kExitCode, absl::Cord(absl::StrCat(code)));
   return status;
 }
 
@@ -51,7 +55,11 @@ absl::StatusOr<std::vector<EpochResult>> Trainer::FitRun::Run() {
   if (status.ok() && checkpoints_ != nullptr) status = Resume();
   if (status.ok()) status = Train();
   // Before callbacks put the best variables in the place of the last ones.
-  if (checkpoints_ != nullptr) status = EndCheckpoints(status);
+  if (checkpoints_ != nullptr) {
+    status = EndCheckpoints(status);
+  } else if (IsStop(status)) {
+    status = WithMore(status, "; there are no checkpoints of it (FitOptions::checkpoint_dir)");
+  }
   // A request is fulfilled once.
   trainer_.stop_.store(StopReason::kNone, std::memory_order_relaxed);
   for (const CallbackPtr& callback : begun) {
@@ -102,6 +110,7 @@ absl::Status Trainer::FitRun::TrainEpoch() {
     TANDEM_RETURN_IF_ERROR(CheckBatch(*batch));
     TANDEM_RETURN_IF_ERROR(trainer_.Prepare(*batch));
     TANDEM_RETURN_IF_ERROR(RestoreVariables());
+    TANDEM_RETURN_IF_ERROR(CheckCheckpointMetric());
     if (!totals_.has_value()) {
       totals_.emplace(trainer_.metrics_, trainer_.train_step_.metric_sums);
     }
@@ -143,13 +152,17 @@ absl::Status Trainer::FitRun::EndEpoch() {
 }
 
 absl::Status Trainer::FitRun::CheckStop() const {
-  StopReason reason = trainer_.stop_.load(std::memory_order_relaxed);
+  const StopReason reason = trainer_.stop_.load(std::memory_order_relaxed);
   const int signal = signals_.received();
-  if (signal != 0) {
-    reason = signal == SIGTERM ? StopReason::kPreempted : StopReason::kInterrupted;
-  }
-  if (reason == StopReason::kNone) return absl::OkStatus();
-  return Stopped(reason, trainer_.step_);
+  if (reason == StopReason::kNone && signal == 0) return absl::OkStatus();
+  return Stopped(reason, signal, trainer_.step_);
+}
+
+absl::Status Trainer::FitRun::WithMore(const absl::Status& status, absl::string_view more) {
+  absl::Status longer(status.code(), absl::StrCat(status.message(), more));
+  status.ForEachPayload(
+      [&](absl::string_view type, const absl::Cord& payload) { longer.SetPayload(type, payload); });
+  return longer;
 }
 
 bool Trainer::FitRun::IsStop(const absl::Status& status) {

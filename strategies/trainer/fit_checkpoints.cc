@@ -16,6 +16,11 @@ namespace tandem {
 
 absl::StatusOr<std::unique_ptr<FitCheckpoints>> FitCheckpoints::Open(const FitOptions& options) {
   std::unique_ptr<FitCheckpoints> checkpoints(new FitCheckpoints(options));
+  if (options.checkpoints.files == PosixFileSystem()) {
+    // First, lest another training writes between the look and the lock.
+    TANDEM_RETURN_IF_ERROR(options.checkpoints.files->MakeDirectories(options.checkpoint_dir));
+    TANDEM_ASSIGN_OR_RETURN(checkpoints->lock_, FolderLock::Take(options.checkpoint_dir));
+  }
   TANDEM_RETURN_IF_ERROR(checkpoints->Look());
   TANDEM_ASSIGN_OR_RETURN(checkpoints->manager_,
                           CheckpointManager::Create(options.checkpoint_dir, options.checkpoints));

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/folder_lock.h"
 #include "runtime/checkpoint/manager.h"
 #include "strategies/strategy.h"
 #include "strategies/trainer/trainer.h"
@@ -27,8 +28,9 @@ class FitCheckpoints {
  public:
   using Capture = absl::FunctionRef<absl::StatusOr<NamedTensors>()>;
 
-  // Opens FitOptions::checkpoint_dir, which is not empty, and looks for what to go on from. Errors:
-  // those of FitOptions::resume.
+  // Opens FitOptions::checkpoint_dir, which is not empty, locks it until the end of this object (in
+  // the machine's own files), and looks for what to go on from. Errors: those of
+  // FitOptions::resume; FailedPrecondition: another training has the folder.
   static absl::StatusOr<std::unique_ptr<FitCheckpoints>> Open(const FitOptions& options);
 
   // Where the training was, until it is taken; nothing: it begins.
@@ -52,6 +54,13 @@ class FitCheckpoints {
   absl::Status Finish() { return Judge(manager_->Wait()); }
   // A step was done or an epoch ended since the last save.
   void Changed() { is_saved_ = false; }
+  // Whether the last state is in a checkpoint, or is being written.
+  bool is_saved() const { return is_saved_; }
+  // The prefix of the newest checkpoint; empty: there is none.
+  std::string newest() const {
+    const std::string latest = manager_->latest();
+    return latest.empty() ? prefix_ : latest;
+  }
 
  private:
   explicit FitCheckpoints(const FitOptions& options) : options_(options) {}
@@ -64,6 +73,7 @@ class FitCheckpoints {
   std::unique_ptr<Checkpoint> checkpoint_;
   std::string prefix_;
   absl::optional<TrainingState> found_;
+  FolderLock lock_;  // Until after the last save.
   std::unique_ptr<CheckpointManager> manager_;
   bool is_saved_ = false;  // What there is, or it is being written.
 };

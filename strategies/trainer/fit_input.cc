@@ -5,8 +5,21 @@
 
 #include "core/base/log.h"
 #include "core/base/status.h"
+#include "runtime/input/describe.h"
 
 namespace tandem {
+namespace {
+
+// Positions of pipelines that differ may well look the same (numbers of rows, of a random state).
+absl::Status CheckDataSet(const std::string& there, const std::string& here) {
+  if (there.empty() || here.empty() || there == here) return absl::OkStatus();
+  return errors::InvalidArgument(
+      "it stands in mid-epoch, and the data set is another one: ", data::DifferenceOf(there, here),
+      ". Give the same data set, files under the same paths; another one can follow after an "
+      "epoch's end");
+}
+
+}  // namespace
 
 absl::Status FitInput::Open() {
   TANDEM_ASSIGN_OR_RETURN(next_, data_(opened_++));
@@ -47,6 +60,7 @@ absl::StatusOr<TrainingState::Input> FitInput::Save() const {
   state.opened = opened_;
   state.is_open = static_cast<bool>(next_);
   state.batches = batches_;
+  if (state.is_open) state.data_set = next_.Describe();
   if (state.is_open && next_.has_position()) {
     TANDEM_ASSIGN_OR_RETURN(state.position, next_.SavePosition());
   }
@@ -65,8 +79,9 @@ absl::Status FitInput::Restore(const TrainingState::Input& state,
           "the training to resume read a data set, whose position the checkpoint has; this one "
           "reads a function, which has none. Give the same data set");
     }
-    TANDEM_RETURN_IF_ERROR(WithContext(next_.RestorePosition(*state.position),
-                                       "the input cannot go on where the training was"));
+    constexpr char kWhat[] = "the input cannot go on where the training was";
+    TANDEM_RETURN_IF_ERROR(WithContext(CheckDataSet(state.data_set, next_.Describe()), kWhat));
+    TANDEM_RETURN_IF_ERROR(WithContext(next_.RestorePosition(*state.position), kWhat));
   } else {
     TANDEM_LOG(Info) << "the input is a function without a position: its first " << state.batches
                      << " batches are read once more and passed over";

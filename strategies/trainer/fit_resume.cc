@@ -2,6 +2,10 @@
 // from.
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
@@ -20,10 +24,9 @@ absl::Status Trainer::FitRun::Resume() {
   TANDEM_RETURN_IF_ERROR(RestoreCallbacks(options_.callbacks, state.callbacks));
   TANDEM_RETURN_IF_ERROR(input_.Restore(state.input, [this] { return CheckStop(); }));
   const bool is_done = state.epoch >= options_.epochs || (state.ended && !state.running);
-  TANDEM_LOG(Info) << (is_done ? "the training is done: " : "goes on after ") << state.step
-                   << " steps, " << state.epoch << " epochs"
-                   << (state.ended ? ", ended by a callback" : "") << " (" << checkpoints_->prefix()
-                   << ")";
+  resumed_ = absl::StrCat(
+      is_done ? "the training is done: " : "goes on after ", state.step, " steps, ", state.epoch,
+      " epochs", state.ended ? ", ended by a callback" : "", " (", checkpoints_->prefix(), ")");
   trainer_.step_ = state.step;
   epoch_ = state.epoch;
   ends_ = state.ended;
@@ -45,11 +48,13 @@ absl::Status Trainer::FitRun::RestoreVariables() {
                      << "passed over, which another strategy saved: " << unknown[0]
                      << (unknown.size() > 1 ? ", …" : "");
   }
-  if (!running_.has_value()) return absl::OkStatus();
-  TANDEM_RETURN_IF_ERROR(trainer_.CheckSums(*running_));
-  totals_.emplace(trainer_.metrics_, trainer_.train_step_.metric_sums);
-  totals_->set_sums(std::move(running_->sums));
-  running_.reset();
+  if (running_.has_value()) {
+    TANDEM_RETURN_IF_ERROR(trainer_.CheckSums(*running_));
+    totals_.emplace(trainer_.metrics_, trainer_.train_step_.metric_sums);
+    totals_->set_sums(std::move(running_->sums));
+    running_.reset();
+  }
+  TANDEM_LOG(Info) << resumed_;
   return absl::OkStatus();
 }
 
@@ -88,6 +93,26 @@ absl::StatusOr<NamedTensors> Trainer::FitRun::Capture() {
   return tensors;
 }
 
+absl::Status Trainer::FitRun::CheckCheckpointMetric() {
+  if (std::exchange(is_metric_checked_, true)) return absl::OkStatus();
+  if (checkpoints_ == nullptr || options_.checkpoints.retention.keep_best <= 0) {
+    return absl::OkStatus();
+  }
+  std::vector<std::string> names = {"loss"};
+  for (const MetricPtr& metric : trainer_.metrics_) names.push_back(metric->name());
+  if (options_.validation.has_value()) {
+    const size_t count = names.size();
+    for (size_t i = 0; i < count; ++i) names.push_back(absl::StrCat("validation_", names[i]));
+  }
+  if (absl::c_linear_search(names, options_.checkpoint_metric)) return absl::OkStatus();
+  const bool lacks_validation = !options_.validation.has_value() &&
+                                absl::StartsWith(options_.checkpoint_metric, "validation_");
+  return errors::InvalidArgument(
+      "the best checkpoints are to be kept by '", options_.checkpoint_metric,
+      "' (FitOptions::checkpoint_metric), which epochs of this training do not have; they have ",
+      absl::StrJoin(names, ", "), lacks_validation ? "; FitOptions::validation is not set" : "");
+}
+
 absl::Status Trainer::FitRun::SaveIfDue() {
   checkpoints_->Changed();
   if (!checkpoints_->IsDue(trainer_.step_)) return absl::OkStatus();
@@ -108,11 +133,6 @@ absl::Status Trainer::FitRun::SaveAfterEpoch(const EpochResult& result) {
   absl::optional<double> metric;
   if (options_.checkpoints.retention.keep_best > 0) {
     metric = result.Value(options_.checkpoint_metric);
-    if (!metric.has_value()) {
-      return errors::InvalidArgument("FitOptions::checkpoint_metric is '",
-                                     options_.checkpoint_metric, "', which epoch ", epoch_,
-                                     " has not");
-    }
   }
   return checkpoints_->Save(
       trainer_.step_, [this] { return Capture(); }, metric);
@@ -125,9 +145,17 @@ absl::Status Trainer::FitRun::EndCheckpoints(const absl::Status& status) {
       may_save ? checkpoints_->SaveLast(trainer_.step_, [this] { return Capture(); })
                : checkpoints_->Finish();
   if (status.ok()) return saved;
-  if (saved.ok()) return status;
-  TANDEM_LOG(Error) << saved.message();
-  return status;
+  if (!saved.ok()) {
+    TANDEM_LOG(Error) << saved.message();
+  }
+  if (!IsStop(status)) return status;
+  const std::string newest = checkpoints_->newest();
+  if (may_save && checkpoints_->is_saved()) {
+    return WithMore(status, absl::StrCat("; '", newest, "' has its state"));
+  }
+  return WithMore(status, newest.empty()
+                              ? "; there is no checkpoint of it"
+                              : absl::StrCat("; its newest checkpoint is '", newest, "'"));
 }
 
 }  // namespace tandem

@@ -60,6 +60,8 @@ class Trainer::FitRun {
   absl::Status CheckStop() const;
   // Whether a training that ended with this status was stopped.
   static bool IsStop(const absl::Status& status);
+  // `status` with `more` behind its message.
+  static absl::Status WithMore(const absl::Status& status, absl::string_view more);
   std::string Where() const;
 
   // --- Steps (fit_steps.cc)
@@ -87,6 +89,9 @@ class Trainer::FitRun {
   absl::Status RestoreWithoutBatch();
   // All that a checkpoint has. REQUIRES: no step is in flight.
   absl::StatusOr<NamedTensors> Capture();
+  // Once. InvalidArgument: no epoch will have FitOptions::checkpoint_metric. REQUIRES: the model is
+  // built.
+  absl::Status CheckCheckpointMetric();
   // After a step was started.
   absl::Status SaveIfDue();
   absl::Status SaveAfterEpoch(const EpochResult& result);
@@ -101,6 +106,7 @@ class Trainer::FitRun {
   FitInput input_;
   std::vector<EpochResult> history_;
   bool ends_ = false;  // A callback wants no more.
+  bool is_metric_checked_ = false;
   int epoch_ = 0;
   // All steps that were started are in the variables: none was cancelled, none failed.
   bool are_variables_whole_ = true;
@@ -109,6 +115,7 @@ class Trainer::FitRun {
   // variables are restored.
   absl::optional<TrainingState::RunningEpoch> running_;
   StrategyState details_;
+  std::string resumed_;  // What the log says then.
 
   // Of the epoch.
   TrainingProgress progress_;

@@ -1,6 +1,8 @@
 #include "strategies/trainer/input.h"
 
+#include "absl/base/call_once.h"
 #include "core/base/status.h"
+#include "runtime/input/describe.h"
 
 namespace tandem {
 
@@ -13,10 +15,19 @@ NextBatch::NextBatch(std::unique_ptr<data::Iterator> iterator) {
 }
 
 OpenEpoch Epochs(data::Dataset dataset) {
-  return [dataset = std::move(dataset)](int epoch) -> absl::StatusOr<NextBatch> {
+  // Made when it is first wanted, once for all epochs: tensors are read for it.
+  struct Description {
+    absl::once_flag once;
+    std::string text;
+  };
+  const auto description = std::make_shared<Description>();
+  return [dataset = std::move(dataset), description](int epoch) -> absl::StatusOr<NextBatch> {
     TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<data::Iterator> iterator,
                             dataset.Open(static_cast<uint64_t>(epoch)));
-    return NextBatch(std::move(iterator));
+    return NextBatch(std::move(iterator), [stage = dataset.stage(), description] {
+      absl::call_once(description->once, [&] { description->text = data::Describe(*stage); });
+      return description->text;
+    });
   };
 }
 

@@ -45,6 +45,11 @@ class NextBatch {
   NextBatch(Function next, Save save, Restore restore)
       : next_(std::move(next)), save_(std::move(save)), restore_(std::move(restore)) {}
   explicit NextBatch(std::unique_ptr<data::Iterator> iterator);
+  // `describe` tells what the iterator reads (data::Describe).
+  NextBatch(std::unique_ptr<data::Iterator> iterator, std::function<std::string()> describe)
+      : NextBatch(std::move(iterator)) {
+    describe_ = std::move(describe);
+  }
 
   explicit operator bool() const { return next_ != nullptr; }
   // REQUIRES: not empty.
@@ -54,11 +59,15 @@ class NextBatch {
   // REQUIRES: has_position(). Errors are the source's.
   absl::StatusOr<std::string> SavePosition() const { return save_(); }
   absl::Status RestorePosition(absl::string_view position) const { return restore_(position); }
+  // What the source reads, which two sources must share if one shall go on at a position of the
+  // other; empty: it does not say.
+  std::string Describe() const { return describe_ ? describe_() : std::string(); }
 
  private:
   Function next_;
   Save save_;
   Restore restore_;
+  std::function<std::string()> describe_;
 };
 
 // Begins an epoch (counted from 0). With FitOptions::steps_per_epoch epochs may share what one call

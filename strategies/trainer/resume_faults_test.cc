@@ -12,17 +12,20 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "strategies/testing/classification_problem.h"
 #include "strategies/trainer/resume_test_util.h"
 
 namespace tandem {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using testing::DieAfter;
 using ::testing::ElementsAre;
 using testing::ExpectSameBits;
 using ::testing::HasSubstr;
 using testing::kStepsPerEpoch;
+using ::testing::Not;
 using testing::Outcome;
 using testing::Resuming;
 using testing::SavingTo;
@@ -34,6 +37,7 @@ class ResumeFaults : public ::testing::Test {
   ResumeFaults() {
     SetLogSink([this](LogSeverity severity, absl::string_view text) {
       if (severity == LogSeverity::kWarning) warnings_.emplace_back(text);
+      if (severity == LogSeverity::kInfo) infos_.emplace_back(text);
     });
   }
   ~ResumeFaults() override { SetLogSink({}); }
@@ -57,6 +61,7 @@ class ResumeFaults : public ::testing::Test {
   const std::unique_ptr<Strategy> strategy_ = *Strategy::OneDevice({});
   mutable FaultyFileSystem files_;
   std::vector<std::string> warnings_;
+  std::vector<std::string> infos_;
 };
 
 TEST_F(ResumeFaults, TheNewestGoodCheckpointIsUsedAndALineNamesTheDamagedOne) {
@@ -193,9 +198,12 @@ TEST_F(ResumeFaults, KeepsTheBestByMetric) {
   FaultyFileSystem others;
   fit.checkpoints.files = &others;
   fit.checkpoint_metric = "validation_accuracies";
-  const absl::Status status = Train(*strategy_, {}, fit).status;
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("validation_accuracies"));
+  const Outcome refused = Train(*strategy_, {}, fit);
+  EXPECT_EQ(refused.status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused.steps, 0);
+  EXPECT_THAT(std::string(refused.status.message()),
+              AllOf(HasSubstr("'validation_accuracies'"),
+                    HasSubstr("loss, accuracy, validation_loss, validation_accuracy")));
 }
 
 TEST_F(ResumeFaults, AModelThatDiffersIsRefusedWithAllDifferences) {
@@ -247,6 +255,77 @@ TEST_F(ResumeFaults, AnotherInputIsRefused) {
               HasSubstr("a function, which has none"));
   EXPECT_THAT(refusal(Epochs(testing::Data().Take(3))),
               HasSubstr("cannot go on where the training was"));
+}
+
+// Pipelines of the same stages, whose positions cannot be told apart.
+OpenEpoch Pipeline(uint64_t seed, int64_t batch, int64_t count, int rows = 37) {
+  return Epochs(data::Dataset::FromTensors(testing::ClassificationBatch(0, rows))
+                    .Shuffle(20, seed)
+                    .Batch(batch)
+                    .Take(count));
+}
+
+TEST_F(ResumeFaults, ADataSetThatDiffersIsRefusedInMidEpochAndNamed) {
+  FitOptions fit = SavingTo(&files_, 1);
+  DieAfter(3, fit);
+  Train(*strategy_, {.data = Pipeline(3, 8, 4)}, fit);
+  ASSERT_EQ(Newest(), "/run/ckpt-2");
+  const auto refusal = [&](const OpenEpoch& data) {
+    const absl::Status status = Train(*strategy_, {.data = data}, Resuming(&files_, 0)).status;
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(refusal(Pipeline(4, 8, 4)),
+              AllOf(HasSubstr("Shuffle(buffer=20, reshuffle=1, seed=4) and was "
+                              "Shuffle(buffer=20, reshuffle=1, seed=3)"),
+                    HasSubstr("mid-epoch")));
+  EXPECT_THAT(refusal(Pipeline(3, 9, 4)), HasSubstr("size=9) and was Batch("));
+  EXPECT_THAT(refusal(Pipeline(3, 8, 5)), HasSubstr("Take(count=5) and was Take(count=4)"));
+  EXPECT_THAT(refusal(Pipeline(3, 8, 4, 38)), HasSubstr("FromTensors"));
+  ExpectSameBits(Train(*strategy_, {.data = Pipeline(3, 8, 4)}, Resuming(&files_, 0)),
+                 Train(*strategy_, {.data = Pipeline(3, 8, 4)}, {}));
+}
+
+TEST_F(ResumeFaults, AnotherDataSetIsTakenAfterAnEpochsEnd) {
+  ASSERT_TRUE(Train(*strategy_, {.epochs = 1, .data = Pipeline(3, 8, 4)}, SavingTo(&files_, 0))
+                  .status.ok());
+  const Outcome outcome =
+      Train(*strategy_, {.epochs = 2, .data = Pipeline(4, 9, 3)}, Resuming(&files_, 0));
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_EQ(outcome.history[1].examples, 27);
+}
+
+TEST_F(ResumeFaults, ThatItGoesOnIsLoggedOnceItDoes) {
+  TrainUntil(3);
+  infos_.clear();
+  EXPECT_FALSE(Train(*strategy_, {.units = 9}, Resuming(&files_, 0)).status.ok());
+  EXPECT_THAT(infos_, Not(Contains(HasSubstr("goes on after"))));
+  EXPECT_TRUE(Train(*strategy_, {}, Resuming(&files_, 0)).status.ok());
+  EXPECT_THAT(infos_, Contains(HasSubstr("goes on after 2 steps")));
+  infos_.clear();
+  EXPECT_FALSE(Train(*strategy_, {.units = 9}, Resuming(&files_, 0)).status.ok());
+  EXPECT_THAT(infos_, Not(Contains(HasSubstr("is done"))));
+}
+
+TEST_F(ResumeFaults, AFolderThatAnotherTrainingHasIsRefused) {
+  const std::string folder = ::testing::TempDir() + "/resume_faults_locked";
+  FitOptions fit = SavingTo(PosixFileSystem(), 1);
+  fit.checkpoint_dir = folder;
+  absl::Status second;
+  fit.on_step = [&](const TrainingProgress& progress) {
+    if (progress.epoch == 0 && progress.step == 2) {
+      FitOptions other = Resuming(PosixFileSystem(), 1);
+      other.checkpoint_dir = folder;
+      second = Train(*strategy_, {}, other).status;
+    }
+    return true;
+  };
+  ASSERT_TRUE(Train(*strategy_, {.epochs = 1}, fit).status.ok());
+  EXPECT_EQ(second.code(), absl::StatusCode::kFailedPrecondition) << second;
+  EXPECT_THAT(std::string(second.message()), AllOf(HasSubstr(folder), HasSubstr("pid ")));
+  fit.on_step = nullptr;
+  fit.resume = true;
+  EXPECT_TRUE(Train(*strategy_, {.epochs = 1}, fit).status.ok());
 }
 
 TEST_F(ResumeFaults, AFunctionThatEndsTooEarlyIsRefused) {

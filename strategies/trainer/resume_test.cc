@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "core/base/status.h"
 #include "gtest/gtest.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -86,6 +87,8 @@ TEST_P(Resume, GoesOnAfterASignalFromThatVeryStep) {
   };
   const Outcome stopped = Train(*strategy_, {}, fit);
   EXPECT_EQ(ExitCodeOf(stopped.status), 143) << stopped.status;
+  EXPECT_TRUE(absl::StrContains(stopped.status.message(), "'/run/ckpt-8' has its state"))
+      << stopped.status;
   const auto checkpoint = Checkpoint::Open("/run", {&files});
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   EXPECT_EQ((*checkpoint)->prefix(), "/run/ckpt-8");

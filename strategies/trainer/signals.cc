@@ -18,6 +18,7 @@ std::atomic<int> seen_by_oldest{0};
 
 struct sigaction former_interrupt;
 struct sigaction former_terminate;
+struct sigaction former_hang_up;
 
 Mutex& Guard() {
   static Mutex* mu = new Mutex;
@@ -58,6 +59,9 @@ StopOnSignals::StopOnSignals(bool active) : active_(active) {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &former_interrupt);
   sigaction(SIGTERM, &action, &former_terminate);
+  // A process that was started by nohup shall outlive its terminal.
+  sigaction(SIGHUP, nullptr, &former_hang_up);
+  if (former_hang_up.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
 }
 
 StopOnSignals::~StopOnSignals() {
@@ -70,6 +74,7 @@ StopOnSignals::~StopOnSignals() {
   }
   sigaction(SIGINT, &former_interrupt, nullptr);
   sigaction(SIGTERM, &former_terminate, nullptr);
+  sigaction(SIGHUP, &former_hang_up, nullptr);
 }
 
 int StopOnSignals::received() const {

@@ -1,5 +1,6 @@
-// StopOnSignals: while it lives, SIGINT and SIGTERM are written down instead of ending the process.
-// One that comes when somebody has seen one already ends it after all.
+// StopOnSignals: while it lives, SIGINT, SIGTERM and SIGHUP are written down instead of ending the
+// process. One that comes when somebody has seen one already ends it after all. A SIGHUP that the
+// process ignores (nohup) stays ignored.
 #ifndef TANDEM_STRATEGIES_TRAINER_SIGNALS_H_
 #define TANDEM_STRATEGIES_TRAINER_SIGNALS_H_
 
@@ -18,7 +19,7 @@ class StopOnSignals {
   StopOnSignals(const StopOnSignals&) = delete;
   StopOnSignals& operator=(const StopOnSignals&) = delete;
 
-  // SIGINT or SIGTERM when it came since this was made; else 0.
+  // The last of these signals when it came since this was made; else 0.
   int received() const;
 
  private:

@@ -61,6 +61,22 @@ TEST_F(Stopping, SigtermEndsWithTheCodeThatAsksForARestart) {
 TEST_F(Stopping, SigintEndsWithTheCodeOfAnInterrupt) {
   EXPECT_EQ(Fit([] { std::raise(SIGINT); }), 3);
   EXPECT_EQ(ExitCodeOf(status_), 130);
+  EXPECT_TRUE(absl::StrContains(status_.message(), "SIGINT")) << status_;
+  EXPECT_TRUE(absl::StrContains(status_.message(), "there are no checkpoints")) << status_;
+}
+
+TEST_F(Stopping, SighupEndsATrainingToo) {
+  std::signal(SIGHUP, SIG_DFL);  // Whoever started the test may ignore it.
+  EXPECT_EQ(Fit([] { std::raise(SIGHUP); }), 3);
+  EXPECT_EQ(ExitCodeOf(status_), 129);
+  EXPECT_TRUE(absl::StrContains(status_.message(), "SIGHUP")) << status_;
+}
+
+TEST_F(Stopping, ASighupThatIsIgnoredStaysIgnored) {
+  std::signal(SIGHUP, SIG_IGN);
+  EXPECT_EQ(Fit([] { std::raise(SIGHUP); }), 20);
+  EXPECT_TRUE(status_.ok()) << status_;
+  EXPECT_EQ(std::signal(SIGHUP, SIG_DFL), SIG_IGN);
 }
 
 std::function<void()> stop;  // What the fifth example of a validation does.

@@ -63,9 +63,9 @@ struct FitOptions {
   // A loss that is not finite ends the training with FailedPrecondition, naming the step; with
   // TrainerOptions::check_gradients the first variable whose gradient is not finite, too.
   bool stop_on_non_finite_loss = true;
-  // SIGINT and SIGTERM end the training after the running step, as Stop does, instead of the
-  // process. The former handlers are back when Fit returns. A second signal ends the process at
-  // once.
+  // SIGINT, SIGTERM and SIGHUP (unless it is ignored, as nohup has it) end the training after the
+  // running step, as Stop does, instead of the process. The former handlers are back when Fit
+  // returns. A second signal ends the process at once.
   bool handle_signals = true;
   // How long the steps in flight have to end after an error, or when the training was stopped,
   // before they are cancelled. Of strategies that have several in flight only.
@@ -77,19 +77,24 @@ struct FitOptions {
   // seed, sums of metrics in mid-epoch, where the input stands, what callbacks keep, results so
   // far. They are written when `checkpoints` says, after each epoch (checkpoint_epochs), at the
   // end, and when the training is stopped, by a signal too; never after an error.
+  //
+  // One training at a time has the folder: Fit refuses one that another process, or another Fit,
+  // trains into (FailedPrecondition, naming it). Only the machine's own files are so locked, and
+  // only where their file system can; else that is logged.
   std::string checkpoint_dir;
   // Goes on from the newest good checkpoint in checkpoint_dir, in the middle of an epoch if need
   // be, and gives the results of all epochs, those before included; begins where there is none yet.
   // Under OneDevice and in deterministic mode every bit is that of a training that was never
   // interrupted. The strategy may be another one. Fit refuses a model, an optimizer or a seed that
-  // differs (InvalidArgument, listing the differences).
+  // differs, and in mid-epoch another data set (InvalidArgument, listing the differences).
   //
   // Without it a folder that has checkpoints already is refused (FailedPrecondition).
   bool resume = false;
   CheckpointManagerOptions checkpoints = {.save_every = absl::Minutes(10)};
   bool checkpoint_epochs = true;
   // What checkpoints.retention.keep_best compares; see EpochResult::Value. Checkpoints that are
-  // written after an epoch have it.
+  // written after an epoch have it. InvalidArgument before the first step when no epoch will have
+  // it.
   std::string checkpoint_metric = "validation_loss";
   // A checkpoint that cannot be written (the disk is full) ends the training with that error. Else
   // it is logged, and the training goes on; the checkpoints before stay.
@@ -206,8 +211,8 @@ class Trainer {
 };
 
 // What a process should end with after `status`: 0 for success, 130 when it was interrupted, 143
-// when it was told to go away and should be started again elsewhere (SIGTERM), 2 for an argument
-// that is wrong, else 1.
+// when it was told to go away and should be started again elsewhere (SIGTERM), 129 after SIGHUP, 2
+// for an argument that is wrong, else 1.
 int ExitCodeOf(const absl::Status& status);
 
 }  // namespace tandem

@@ -182,6 +182,9 @@ NamedTensors ToNotes(TrainingState state) {
     if (state.input.position.has_value()) {
       add("input/position", Tensor::Scalar<std::string>(*std::move(state.input.position)));
     }
+    if (!state.input.data_set.empty()) {
+      add("input/data_set", Tensor::Scalar<std::string>(std::move(state.input.data_set)));
+    }
   }
   std::vector<std::string> names;
   std::vector<double> values;
@@ -227,6 +230,9 @@ absl::StatusOr<TrainingState> FromNotes(const Checkpoint& checkpoint) {
     if (notes.Has("input/position")) {
       TANDEM_ASSIGN_OR_RETURN(std::string position, notes.Scalar<std::string>("input/position"));
       state.input.position = std::move(position);
+    }
+    if (notes.Has("input/data_set")) {
+      TANDEM_ASSIGN_OR_RETURN(state.input.data_set, notes.Scalar<std::string>("input/data_set"));
     }
     if (opened == 0) return errors::DataLoss("the input of the training is open, but never was");
   }

@@ -4,7 +4,7 @@
 //   step, seed             of the trainer
 //   epoch                  the running one, from 0; ended: a callback wants no more steps
 //   epoch/…                the running epoch's steps, seconds, sums of the loss and of metrics
-//   input/…                how often the input was opened, and where it stands
+//   input/…                how often the input was opened, what it reads, and where it stands
 //   history/…              the results of the epochs before
 //   callback/<name>/…      what callbacks keep (Callback::SaveState)
 //   strategy/…             what only an equal strategy understands (StrategyRunner::CaptureDetails)
@@ -40,6 +40,7 @@ struct TrainingState {
     // Of the open one. Batches that were taken, and the position after them if it has one.
     int64_t batches = 0;
     absl::optional<std::string> position;
+    std::string data_set;  // Its description (data::Describe); empty: not known.
   };
 
   int64_t step = 0;
