@@ -82,10 +82,12 @@ struct Master::Creation {
   Done done;
 };
 
-Master::Master(Worker* worker, ControlThreads* control, absl::Duration start_timeout)
+Master::Master(Worker* worker, ControlThreads* control, absl::Duration start_timeout,
+               const ServerLimits& limits)
     : worker_(*worker),
       control_(*control),
       start_timeout_(start_timeout),
+      limits_(limits),
       recent_requests_(kRememberedRequests) {}
 
 Master::~Master() { CloseAll(errors::Unavailable("the server has ended")); }
@@ -97,12 +99,23 @@ absl::StatusOr<std::shared_ptr<MasterSession>> Master::Find(const std::string& h
   if (found == sessions_.end()) {
     return errors::Aborted("Session ", handle, " is not found.", hint);
   }
+  found->second->NoteCall();
   return found->second;
 }
 
 absl::Status Master::CheckNotDrained() const {
   MutexLock lock(mu_);
   return drained_;
+}
+
+absl::Status Master::CheckRoomLocked() const {
+  TANDEM_RETURN_IF_ERROR(drained_);
+  if (static_cast<int64_t>(sessions_.size()) < limits_.sessions) return absl::OkStatus();
+  return errors::ResourceExhausted("there are ", sessions_.size(),
+                                   " sessions already, and this server's limit is ",
+                                   limits_.sessions,
+                                   " (--max_sessions); close some, or have abandoned ones closed "
+                                   "(--session_idle_limit)");
 }
 
 absl::StatusOr<std::unique_ptr<Session>> Master::MakeLocalSession(
@@ -117,7 +130,7 @@ absl::StatusOr<std::unique_ptr<Session>> Master::MakeLocalSession(
 absl::Status Master::Add(const std::string& handle, std::shared_ptr<MasterSession> session,
                          tensorflow::CreateSessionResponse* response) {
   MutexLock lock(mu_);
-  TANDEM_RETURN_IF_ERROR(drained_);
+  TANDEM_RETURN_IF_ERROR(CheckRoomLocked());
   sessions_.emplace(handle, std::move(session));
   response->set_session_handle(handle);
   return absl::OkStatus();
@@ -136,9 +149,16 @@ void Master::CreateSession(const tensorflow::CreateSessionRequest& request,
   std::vector<std::shared_ptr<WorkerClient>> others;
   const std::string handle = NewHandle();
   const auto prepare = [&]() -> absl::Status {
-    TANDEM_RETURN_IF_ERROR(CheckNotDrained());
+    {
+      // Before the work, and again at its end.
+      MutexLock lock(mu_);
+      TANDEM_RETURN_IF_ERROR(CheckRoomLocked());
+    }
     TANDEM_RETURN_IF_ERROR(CheckConfig(request.config()));
-    TANDEM_ASSIGN_OR_RETURN(graph, ImportGraphDef(request.graph_def()));
+    TANDEM_RETURN_IF_ERROR(CheckNodes(CountNodes(request.graph_def()), limits_));
+    absl::StatusOr<Graph> imported = ImportGraphDef(request.graph_def(), LimitedImport(limits_));
+    if (!imported.ok()) return ExplainImport(imported.status(), limits_);
+    graph = *std::move(imported);
     TANDEM_ASSIGN_OR_RETURN(others,
                             FilterTasks(worker_.tasks(), request.config().device_filters()));
     if (!others.empty()) return absl::OkStatus();
@@ -151,7 +171,7 @@ void Master::CreateSession(const tensorflow::CreateSessionRequest& request,
                    std::move(session),
                    std::vector<tensorflow::DeviceAttributes>(own.device_attributes().begin(),
                                                              own.device_attributes().end()),
-                   request.graph_def()),
+                   request.graph_def(), limits_),
                response);
   };
   const absl::Status status = CatchOutOfMemory(prepare);
@@ -192,7 +212,7 @@ void Master::CreateSession(const tensorflow::CreateSessionRequest& request,
           status = Add(
               creation->handle,
               std::make_shared<MasterSession>(std::move(made->session), std::move(made->devices),
-                                              creation->request->graph_def()),
+                                              creation->request->graph_def(), limits_),
               creation->response);
         }
         creation->done(WithContext(status, "CreateSession"));
@@ -316,8 +336,9 @@ void Master::RunStep(const tensorflow::RunStepRequest& request,
     }
     TANDEM_ASSIGN_OR_RETURN(session, Find(request.session_handle()));
     TANDEM_RETURN_IF_ERROR(recent_requests_.Note(request.request_id()));
+    RequestTensors tensors(limits_);
     for (const tensorflow::NamedTensorProto& feed : request.feed()) {
-      absl::StatusOr<Tensor> value = TensorFromProto(feed.tensor());
+      absl::StatusOr<Tensor> value = tensors.Read(feed.tensor());
       if (!value.ok()) {
         return WithContext(value.status(), absl::StrCat("feed '", feed.name(), "'"));
       }
@@ -399,8 +420,9 @@ void Master::RunCallable(const tensorflow::RunCallableRequest& request,
     TANDEM_ASSIGN_OR_RETURN(session, Find(request.session_handle()));
     TANDEM_ASSIGN_OR_RETURN(callable, session->FindCallable(request.handle()));
     TANDEM_RETURN_IF_ERROR(recent_requests_.Note(request.request_id()));
+    RequestTensors tensors(limits_);
     for (int i = 0; i < request.feed_size(); ++i) {
-      absl::StatusOr<Tensor> value = TensorFromProto(request.feed(i));
+      absl::StatusOr<Tensor> value = tensors.Read(request.feed(i));
       if (!value.ok()) return WithContext(value.status(), absl::StrCat("feed ", i));
       feeds.push_back(*std::move(value));
     }
@@ -468,6 +490,28 @@ void Master::CloseAll(const absl::Status& reason) {
   Event closed;
   StartClosingAll(reason, [&closed] { closed.Set(); });
   closed.Wait();
+}
+
+void Master::CloseIdleSessions(absl::Duration limit) {
+  std::vector<std::shared_ptr<MasterSession>> idle;
+  const absl::Time now = absl::Now();
+  {
+    MutexLock lock(mu_);
+    for (auto it = sessions_.begin(); it != sessions_.end();) {
+      if (it->second->LastUse(now) + limit <= now) {
+        TANDEM_LOG(Info) << "session " << it->first << " is closed: it had no call for "
+                         << absl::FormatDuration(limit) << " (--session_idle_limit)";
+        idle.push_back(std::move(it->second));
+        it = sessions_.erase(it);
+      } else {
+        ++it;
+      }
+    }
+  }
+  for (const std::shared_ptr<MasterSession>& session : idle) {
+    session->Close(errors::Aborted("the session had no call for ", absl::FormatDuration(limit)),
+                   [] {});
+  }
 }
 
 int Master::num_sessions() const {

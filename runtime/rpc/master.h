@@ -29,6 +29,7 @@
 #include "runtime/rpc/control_threads.h"
 #include "runtime/rpc/master_session.h"
 #include "runtime/rpc/recent_requests.h"
+#include "runtime/rpc/server_limits.h"
 #include "runtime/rpc/worker.h"
 
 namespace tandem {
@@ -39,7 +40,8 @@ class Master {
 
   // `worker`, the share of the master's own task, and `control`, where it compiles, outlive it.
   // `start_timeout`: how long a new session waits for tasks that cannot be reached.
-  Master(Worker* worker, ControlThreads* control, absl::Duration start_timeout);
+  Master(Worker* worker, ControlThreads* control, absl::Duration start_timeout,
+         const ServerLimits& limits = {});
   // REQUIRES: no call is going on.
   ~Master();
 
@@ -79,6 +81,8 @@ class Master {
   // Cancels all steps with `reason`, and sessions that are being made; waits for all of them.
   void CloseAll(const absl::Status& reason);
   int num_sessions() const;
+  // Closes the sessions that have had no call for `limit` and run no step.
+  void CloseIdleSessions(absl::Duration limit);
 
  private:
   // What CreateSession hands on to its end.
@@ -87,6 +91,8 @@ class Master {
   absl::StatusOr<std::shared_ptr<MasterSession>> Find(const std::string& handle,
                                                       absl::string_view hint = "") const;
   absl::Status CheckNotDrained() const;
+  // ResourceExhausted: there is no room for another session.
+  absl::Status CheckRoomLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<std::unique_ptr<Session>> MakeLocalSession(const tensorflow::ConfigProto& config,
                                                             const Graph& graph);
   absl::Status Add(const std::string& handle, std::shared_ptr<MasterSession> session,
@@ -99,6 +105,7 @@ class Master {
   Worker& worker_;
   ControlThreads& control_;
   const absl::Duration start_timeout_;
+  const ServerLimits limits_;
   RecentRequests recent_requests_;
   // Of sessions that are being made; ends with the master.
   CancellationManager creations_cancellation_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "core/base/status.h"
 #include "core/graph/import.h"
 #include "runtime/device/out_of_memory.h"
@@ -12,9 +13,11 @@ namespace tandem {
 
 MasterSession::MasterSession(std::unique_ptr<Session> session,
                              std::vector<tensorflow::DeviceAttributes> devices,
-                             const tensorflow::GraphDef& graph)
-    : devices_(std::move(devices)), session_(std::move(session)) {
+                             const tensorflow::GraphDef& graph, const ServerLimits& limits)
+    : devices_(std::move(devices)), limits_(limits), session_(std::move(session)) {
   MutexLock lock(mu_);
+  last_use_ = absl::Now();
+  nodes_ = CountNodes(graph);
   TakeVersionsLocked(graph);
 }
 
@@ -37,11 +40,14 @@ absl::Status MasterSession::Extend(const tensorflow::ExtendSessionRequest& reque
     return errors::InvalidArgument("the session's graph was made by producer version ", producer_,
                                    ", its extension by ", def.versions().producer());
   }
-  TANDEM_RETURN_IF_ERROR(session_->Extend([&def](Graph& graph) {
-    ImportOptions options;
+  const int64_t nodes = nodes_ + CountNodes(def);
+  TANDEM_RETURN_IF_ERROR(CheckNodes(nodes, limits_));
+  TANDEM_RETURN_IF_ERROR(session_->Extend([this, &def](Graph& graph) {
+    ImportOptions options = LimitedImport(limits_);
     options.inputs_from_graph = true;
-    return ImportInto(&graph, def, options);
+    return ExplainImport(ImportInto(&graph, def, options), limits_);
   }));
+  nodes_ = nodes;
   TakeVersionsLocked(def);
   *new_version = ++version_;
   return absl::OkStatus();
@@ -144,6 +150,16 @@ void MasterSession::Start(std::shared_ptr<Session::Callable> callable, std::vect
                 });
 }
 
+void MasterSession::NoteCall() {
+  MutexLock lock(mu_);
+  last_use_ = absl::Now();
+}
+
+absl::Time MasterSession::LastUse(absl::Time now) {
+  MutexLock lock(mu_);
+  return running_ > 0 ? now : last_use_;
+}
+
 absl::Status MasterSession::Enter() {
   MutexLock lock(mu_);
   if (closed_) return errors::FailedPrecondition("Session is closed.");
@@ -158,6 +174,7 @@ void MasterSession::Leave() {
   {
     MutexLock lock(mu_);
     --running_;
+    last_use_ = absl::Now();
     ended_.NotifyAll();
     if (running_ > 0 || !closed_) return;
     waiting.swap(wait_for_end_);

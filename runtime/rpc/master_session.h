@@ -19,6 +19,7 @@
 #include "core/tensor/tensor.h"
 #include "proto/config.pb.h"
 #include "proto/master.pb.h"
+#include "runtime/rpc/server_limits.h"
 #include "runtime/session/session.h"
 
 namespace tandem {
@@ -32,13 +33,20 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
     tensorflow::RunOptions run_options;
   };
 
-  // `graph`: what the client made the session with; its versions count. `devices`: of all tasks.
+  // `graph`: what the client made the session with; its versions and its nodes count. `devices`: of
+  // all tasks.
   MasterSession(std::unique_ptr<Session> session, std::vector<tensorflow::DeviceAttributes> devices,
-                const tensorflow::GraphDef& graph);
+                const tensorflow::GraphDef& graph, const ServerLimits& limits);
 
   const std::vector<tensorflow::DeviceAttributes>& devices() const { return devices_; }
 
-  // Aborted: the client does not know the graph's present version. FailedPrecondition: the session
+  // A client calls.
+  void NoteCall();
+  // When a client called last, or a step ended; `now` while steps run.
+  absl::Time LastUse(absl::Time now);
+
+  // ResourceExhausted: the graph is too large then. Aborted: the client does not know the graph's
+  // present version. FailedPrecondition: the session
   // is closed. InvalidArgument: another producer than before.
   absl::Status Extend(const tensorflow::ExtendSessionRequest& request, int64_t* new_version);
 
@@ -73,12 +81,15 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   void Leave();
 
   const std::vector<tensorflow::DeviceAttributes> devices_;
+  const ServerLimits limits_;
   Mutex mu_;
   CondVar ended_;
   // Null once it is closed and nobody uses it. Written under the lock, and read by those who
   // entered.
   std::unique_ptr<Session> session_;
   int running_ ABSL_GUARDED_BY(mu_) = 0;  // Those who entered: steps, and what makes them.
+  absl::Time last_use_ ABSL_GUARDED_BY(mu_);
+  int64_t nodes_ ABSL_GUARDED_BY(mu_) = 0;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<absl::AnyInvocable<void()>> wait_for_end_ ABSL_GUARDED_BY(mu_);
   int64_t version_ ABSL_GUARDED_BY(mu_) = 0;

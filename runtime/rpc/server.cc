@@ -1,5 +1,6 @@
 #include "runtime/rpc/server.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
+#include "grpcpp/alarm.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "runtime/rpc/control_threads.h"
@@ -61,7 +63,9 @@ class GrpcServer final : public Server {
         security_(std::move(security)),
         tasks_(options.config, options.task, security_),
         worker_(std::move(devices), &tasks_),
-        master_(&worker_, &control_, options.start_timeout) {}
+        master_(&worker_, &control_, options.start_timeout, options.limits),
+        max_message_bytes_(options.limits.message_bytes),
+        session_idle_limit_(options.session_idle_limit) {}
 
   ~GrpcServer() override { Stop(absl::ZeroDuration()); }
 
@@ -76,7 +80,7 @@ class GrpcServer final : public Server {
     grpc::ServerBuilder builder;
     // Two servers on one port would share its clients.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.SetMaxReceiveMessageSize(-1);
+    builder.SetMaxReceiveMessageSize(max_message_bytes_);
     builder.SetMaxSendMessageSize(-1);
     int port = 0;
     builder.AddListeningPort(WithPort(listen_host_, wanted_port_), NewServerCredentials(security_),
@@ -90,6 +94,7 @@ class GrpcServer final : public Server {
                                  ", although the port was free a moment ago");
     }
     port_ = port;
+    LookForIdleSessionsLocked();
     return absl::OkStatus();
   }
 
@@ -106,6 +111,7 @@ class GrpcServer final : public Server {
       server = std::move(server_);
     }
     if (server == nullptr) return had_sessions;
+    StopLookingForIdleSessions();
     if (auto* health = server->GetHealthCheckService()) health->SetServingStatus(false);
     const absl::Status drained =
         errors::Unavailable("the server of ", tasks_.own(), " is shutting down");
@@ -128,6 +134,29 @@ class GrpcServer final : public Server {
   }
 
  private:
+  void LookForIdleSessionsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (session_idle_limit_ == absl::InfiniteDuration()) return;
+    looks_ = true;
+    constexpr absl::Duration kLeast = absl::Milliseconds(10);
+    // A new one each time: the last one's callback may not have returned yet.
+    idle_alarm_ = std::make_unique<grpc::Alarm>();
+    idle_alarm_->Set(absl::ToChronoTime(absl::Now() + std::max(session_idle_limit_ / 4, kLeast)),
+                     [this](bool went_off) {
+                       if (went_off) master_.CloseIdleSessions(session_idle_limit_);
+                       MutexLock lock(mu_);
+                       looks_ = false;
+                       if (server_ != nullptr) LookForIdleSessionsLocked();
+                       looked_.NotifyAll();
+                     });
+  }
+
+  // REQUIRES: `server_` is null.
+  void StopLookingForIdleSessions() {
+    MutexLock lock(mu_);
+    if (idle_alarm_ != nullptr) idle_alarm_->Cancel();
+    while (looks_) looked_.Wait(mu_);
+  }
+
   const std::string listen_host_;
   const std::string own_host_;
   const int wanted_port_;
@@ -138,11 +167,16 @@ class GrpcServer final : public Server {
   const ClusterTasks tasks_;
   Worker worker_;
   Master master_;
+  const int max_message_bytes_;
+  const absl::Duration session_idle_limit_;
   std::unique_ptr<grpc::Service> master_service_;
   std::unique_ptr<grpc::Service> worker_service_;
   mutable Mutex mu_;
   std::unique_ptr<grpc::Server> server_ ABSL_GUARDED_BY(mu_);
   int port_ ABSL_GUARDED_BY(mu_) = 0;
+  CondVar looked_;
+  bool looks_ ABSL_GUARDED_BY(mu_) = false;
+  std::unique_ptr<grpc::Alarm> idle_alarm_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace
@@ -154,6 +188,12 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options) {
                                    options.task.job, "'");
   }
   TANDEM_ASSIGN_OR_RETURN(const HostPort own, ParseHostPort(*address));
+  TANDEM_RETURN_IF_ERROR(CheckLimits(options.limits));
+  if (options.session_idle_limit <= absl::ZeroDuration()) {
+    return errors::InvalidArgument(
+        "--session_idle_limit=", absl::FormatDuration(options.session_idle_limit),
+        ": it has to be positive");
+  }
   std::string bind;
   if (!options.bind.empty()) {
     TANDEM_ASSIGN_OR_RETURN(bind, ResolveBindAddress(options.bind));

@@ -23,6 +23,7 @@
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/device/device.h"
 #include "runtime/rpc/security.h"
+#include "runtime/rpc/server_limits.h"
 
 namespace tandem {
 
@@ -42,6 +43,9 @@ struct ServerOptions {
   // Serve without TLS and without a token on other interfaces than loopback. TANDEM_INSECURE=1 in
   // the environment says the same.
   bool insecure = false;
+  ServerLimits limits;
+  // A session that has had no call for so long, and runs no step, is closed.
+  absl::Duration session_idle_limit = absl::InfiniteDuration();
   // How long a new session waits for tasks that cannot be reached.
   absl::Duration start_timeout = absl::Seconds(120);
 };

@@ -44,6 +44,16 @@ ABSL_FLAG(std::string, token_file, "",
           "in TANDEM_TOKEN");
 ABSL_FLAG(bool, insecure, false,
           "serve other machines without TLS and without a token; TANDEM_INSECURE=1 does the same");
+ABSL_FLAG(int, max_message_bytes, tandem::ServerLimits().message_bytes,
+          "refuse larger messages of clients and tasks");
+ABSL_FLAG(int64_t, max_sessions, tandem::ServerLimits().sessions,
+          "refuse more sessions of clients at once");
+ABSL_FLAG(int64_t, max_graph_nodes, tandem::ServerLimits().graph_nodes,
+          "refuse sessions with more nodes, those of functions included");
+ABSL_FLAG(int64_t, max_request_tensor_bytes, tandem::ServerLimits().request_tensor_bytes,
+          "refuse requests whose tensors (constants or feeds) take more memory");
+ABSL_FLAG(absl::Duration, session_idle_limit, absl::InfiniteDuration(),
+          "close sessions that have had no call for so long; default: never");
 ABSL_FLAG(absl::Duration, start_timeout, absl::Seconds(120),
           "how long a new session waits for tasks that cannot be reached");
 ABSL_FLAG(absl::Duration, grace, absl::Seconds(10),
@@ -154,6 +164,11 @@ absl::Status Serve(bool* had_sessions) {
       LoadSecurity({absl::GetFlag(FLAGS_tls_cert), absl::GetFlag(FLAGS_tls_key),
                     absl::GetFlag(FLAGS_tls_ca), absl::GetFlag(FLAGS_token_file)}));
   options.insecure = absl::GetFlag(FLAGS_insecure);
+  options.limits.message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
+  options.limits.sessions = absl::GetFlag(FLAGS_max_sessions);
+  options.limits.graph_nodes = absl::GetFlag(FLAGS_max_graph_nodes);
+  options.limits.request_tensor_bytes = absl::GetFlag(FLAGS_max_request_tensor_bytes);
+  options.session_idle_limit = absl::GetFlag(FLAGS_session_idle_limit);
   options.start_timeout = absl::GetFlag(FLAGS_start_timeout);
 
   // Before any thread is made, so that all of them leave these signals to this one.
