@@ -6,6 +6,7 @@
 //   ckpt-100.data-00000-of-00001
 //   ckpt-200_temp/                  parts of one that is being written
 //   NAME.tempstate123               a file that is being written
+//   .lock                           who trains into the folder (folder_lock.h)
 //
 // Threads: any; but one process at a time writes checkpoints of one name into a folder.
 #ifndef TANDEM_RUNTIME_CHECKPOINT_FOLDER_H_

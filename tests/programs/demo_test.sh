@@ -78,8 +78,35 @@ refuses "add --resume" --model=mlp --checkpoint_dir="$run"
 refuses "'dense/kernel'" --model=lenet --checkpoint_dir="$run" --resume --epochs=1
 trains --model=mlp --checkpoint_dir="$run" --resume
 trains --model=mlp --checkpoint_dir="$data/new" --resume
-refuses "--checkpoint_dir=DIR" --resume
-refuses "above 0" --checkpoint_dir="$data/newer" --checkpoint_every=0s
+
+# What is wrong with the flags is said before anything else.
+refuses_at_once() {
+  refuses "$@"
+  shift
+  [[ -z $("$demo" --data="$data" "$@" 2>/dev/null) ]] || fail "$*: began before it refused"
+}
+refuses_at_once "--checkpoint_dir=DIR" --resume
+refuses_at_once "above 0" --checkpoint_dir="$data/newer" --checkpoint_every=0s
+
+first=$("$demo" --data="$data" --epochs=1 --batch_size=128 --model=mlp --strategy=one_device 2>&1 |
+  head -n 1)
+[[ $first == *", 1 epoch of 1 step; strategy one_device, 1 replica" ]] || fail "began with: $first"
+
+# A training that is stopped says so, and then how it goes on. Nobody else trains into its folder.
+stopped="$data/stopped"
+env --default-signal=HUP "$demo" --data="$data" --batch_size=32 --model=mlp --epochs=1000000 \
+  --checkpoint_dir="$stopped" >/dev/null 2>"$data/err" &
+pid=$!
+timeout 60 bash -c 'until [[ -f $0/checkpoint ]]; do :; done' "$stopped" ||
+  fail "no checkpoint is written: $(cat "$data/err")"
+refuses "(pid $pid" --model=mlp --checkpoint_dir="$stopped" --resume
+kill -HUP "$pid"
+wait "$pid"
+code=$?
+[[ $code == 129 ]] || fail "SIGHUP: ended with $code: $(cat "$data/err")"
+end=$(tail -n 2 "$data/err")
+[[ $end == *SIGHUP*"'$stopped/ckpt-"*"has its state"*$'\n'"demo: the same command with --resume "* ]] ||
+  fail "ended with: $end"
 
 trains --model=mlp --export="$data/served"
 trains --model=mlp --export="$data/served" # It is replaced.

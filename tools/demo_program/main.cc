@@ -115,7 +115,9 @@ void EndOnSignal(int signal) {
   const auto say = [](absl::string_view text) {
     (void)!write(STDERR_FILENO, text.data(), text.size());
   };
-  say(signal == SIGINT ? "\ndemo: SIGINT: ended " : "\ndemo: SIGTERM: ended ");
+  say(signal == SIGINT    ? "\ndemo: SIGINT: ended "
+      : signal == SIGTERM ? "\ndemo: SIGTERM: ended "
+                          : "\ndemo: SIGHUP: ended ");
   say(has_trained ? "after the training\n" : "before the training began\n");
   _exit(128 + signal);
 }
@@ -123,10 +125,12 @@ void EndOnSignal(int signal) {
 // Before the first epoch ends nothing else is printed where the output is no terminal.
 absl::Status PrintStart(const Strategy& strategy, int64_t images, int64_t steps) {
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<StrategyBuilder> builder, strategy.NewBuilder());
-  absl::PrintF("training %s on %d image%s, %d epoch%s of %d steps; strategy %s, %d replica%s\n",
-               absl::GetFlag(FLAGS_model), images, images == 1 ? "" : "s",
-               absl::GetFlag(FLAGS_epochs), absl::GetFlag(FLAGS_epochs) == 1 ? "" : "s", steps,
-               strategy.name(), builder->num_replicas(), builder->num_replicas() == 1 ? "" : "s");
+  const auto ending = [](int64_t count) { return count == 1 ? "" : "s"; };
+  const int epochs = absl::GetFlag(FLAGS_epochs);
+  const int replicas = builder->num_replicas();
+  absl::PrintF("training %s on %d image%s, %d epoch%s of %d step%s; strategy %s, %d replica%s\n",
+               absl::GetFlag(FLAGS_model), images, ending(images), epochs, ending(epochs), steps,
+               ending(steps), strategy.name(), replicas, ending(replicas));
   return FlushOutput();
 }
 
@@ -137,6 +141,17 @@ absl::Status Run() {
   if (absl::GetFlag(FLAGS_epochs) < 1) {
     return errors::InvalidArgument("--epochs=", absl::GetFlag(FLAGS_epochs),
                                    ": it must be at least 1");
+  }
+  FitOptions fit;
+  fit.epochs = absl::GetFlag(FLAGS_epochs);
+  fit.callbacks = {callback::Progress()};
+  fit.log_dir = absl::GetFlag(FLAGS_log_dir);
+  TANDEM_RETURN_IF_ERROR(AddCheckpoints(fit));
+  const std::string export_folder = absl::GetFlag(FLAGS_export);
+  if (!export_folder.empty()) {
+    TANDEM_RETURN_IF_ERROR(
+        CheckExportFolder(export_folder, {{"--checkpoint_dir", absl::GetFlag(FLAGS_checkpoint_dir)},
+                                          {"--log_dir", absl::GetFlag(FLAGS_log_dir)}}));
   }
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Strategy> strategy, MakeStrategy());
   const std::string folder = absl::GetFlag(FLAGS_data);
@@ -155,22 +170,7 @@ absl::Status Run() {
   Trainer trainer(*strategy, model.layers, loss::SparseSoftmaxCrossEntropy(), model.optimizer,
                   {.seed = absl::GetFlag(FLAGS_seed)});
   TANDEM_RETURN_IF_ERROR(PrintStart(*strategy, images, steps));
-  FitOptions fit;
-  fit.epochs = absl::GetFlag(FLAGS_epochs);
-  fit.callbacks = {callback::Progress()};
-  fit.log_dir = absl::GetFlag(FLAGS_log_dir);
-  TANDEM_RETURN_IF_ERROR(AddCheckpoints(fit));
-  const std::string export_folder = absl::GetFlag(FLAGS_export);
-  if (!export_folder.empty()) {
-    TANDEM_RETURN_IF_ERROR(
-        CheckExportFolder(export_folder, {{"--checkpoint_dir", absl::GetFlag(FLAGS_checkpoint_dir)},
-                                          {"--log_dir", absl::GetFlag(FLAGS_log_dir)}}));
-  }
-  const absl::Status trained = trainer.Fit(train, fit).status();
-  if (absl::IsCancelled(trained) && !fit.checkpoint_dir.empty()) {
-    std::fprintf(stderr, "\ndemo: the same command with --resume goes on there\n");
-  }
-  TANDEM_RETURN_IF_ERROR(trained);
+  TANDEM_RETURN_IF_ERROR(trainer.Fit(train, fit).status());
 
   has_trained = true;
   TANDEM_ASSIGN_OR_RETURN(const EpochResult result, trainer.Evaluate(test));
@@ -191,7 +191,7 @@ absl::Status Run() {
 }  // namespace tandem::demo
 
 int main(int argc, char** argv) {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     if (std::signal(signal, tandem::demo::EndOnSignal) == SIG_IGN) std::signal(signal, SIG_IGN);
   }
   const tandem::Program program = {"demo", "trains a network on MNIST; see tools/demo --help.",
@@ -200,5 +200,8 @@ int main(int argc, char** argv) {
   const absl::Status status = tandem::demo::Run();
   if (status.ok()) return 0;
   std::fprintf(stderr, "\ndemo: %s\n", std::string(status.message()).c_str());
+  if (absl::IsCancelled(status) && !absl::GetFlag(FLAGS_checkpoint_dir).empty()) {
+    std::fprintf(stderr, "demo: the same command with --resume goes on there\n");
+  }
   return tandem::ExitCodeOf(status);
 }
