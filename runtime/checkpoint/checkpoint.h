@@ -41,9 +41,9 @@ class Checkpoint {
   // A checkpoint of a folder that cannot be loaded, and why.
   using PassedOver = std::pair<std::string, absl::Status>;
 
-  // Opens a checkpoint: `path` is its prefix or its index; or a folder, whose newest good one it
-  // is. Newer ones that are damaged or incomplete are passed over, with a line in the log that says
-  // which and why.
+  // Opens a checkpoint: `path` is its prefix or one of its files; or a folder, whose newest good
+  // one it is. Newer ones that are damaged or incomplete are passed over, with a line in the log
+  // that says which and why.
   //   NotFound  there is none.
   //   DataLoss  it is damaged, or all of the folder are; the message says how each.
   // and errors of the files.

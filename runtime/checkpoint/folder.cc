@@ -127,7 +127,13 @@ absl::StatusOr<std::vector<std::string>> CheckpointsNewestFirst(FileSystem* file
 
 absl::StatusOr<CheckpointCandidates> CheckpointsAt(FileSystem* files, const std::string& path) {
   absl::string_view prefix = path;
-  absl::ConsumeSuffix(&prefix, kIndexEnding);
+  const absl::string_view file = FileNameOf(path);
+  const absl::optional<ParsedDataName> data = ParseDataName(file);
+  if (data.has_value()) {
+    prefix.remove_suffix(file.size() - data->name.size());
+  } else {
+    absl::ConsumeSuffix(&prefix, kIndexEnding);
+  }
   if (files->Stat(BundleIndexPath(prefix)).ok())
     return CheckpointCandidates{{std::string(prefix)}, false};
   const absl::StatusOr<FileInfo> info = files->Stat(path);

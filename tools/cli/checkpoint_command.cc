@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
@@ -25,27 +26,34 @@ using Json = nlohmann::json;
 constexpr char kHelp[] =
     "tandem checkpoint ls|show|verify|diff|convert PATH… [OPTION…]\n\n"
     "Looks into checkpoints, as TensorFlow, Keras and Tandem write them. A PATH is the prefix of\n"
-    "one ('run/ckpt-100', whose files are run/ckpt-100.index and run/ckpt-100.data-…), or a "
-    "folder,\n"
-    "which stands for the newest good one in it: newer ones that are damaged are passed over, "
-    "with\n"
-    "a line that says why.\n\n"
+    "one ('run/ckpt-100', whose files are run/ckpt-100.index and run/ckpt-100.data-…), one of "
+    "these\n"
+    "files, or a folder, which stands for the newest good one in it: newer ones that are damaged "
+    "are\n"
+    "passed over, with a line that says why.\n\n"
+    "Beside the tensors of a program Tandem keeps notes of a training ('_tandem/…': where it "
+    "stands "
+    "in\n"
+    "its data, for instance), and TensorFlow 2 a graph of objects. Both are read, verified and "
+    "copied,\n"
+    "but no tensors of the program, so they are counted apart and listed only with --all.\n\n"
     "  ls PATH           the tensors: name, type, shape, bytes, and the variable of the program\n"
     "                    where a graph of objects tells it\n"
     "  show PATH NAME    the values of one tensor, by its name, its variable's, or the path of "
     "its\n"
-    "                    object ('model/layers/0/_kernel'; Keras 2 has no '_' there)\n"
+    "                    object, as in 'model/_functional/_operations/1/_kernel' (Keras 3)\n"
     "  verify PATH       reads everything and compares the checksums; fails when one differs. Of "
     "a\n"
     "                    folder the newest one, good or not\n"
     "  diff PATH PATH    what only one of them has, and which types, shapes and values differ; "
     "fails\n"
     "                    when any do\n"
-    "  convert PATH TO   writes the same tensors under another prefix; those that were saved in\n"
-    "                    parts become whole\n\n"
+    "  convert PATH TO   writes the same tensors under another prefix, or under the same name into "
+    "a\n"
+    "                    folder; those that were saved in parts become whole\n\n"
     "  --max_values=N    show: the most values (default 1000)\n"
     "  --save=FILE       show: writes the tensor to a .npy file instead\n"
-    "  --all             verify: all checkpoints of the folder\n"
+    "  --all             ls: notes, too; verify: all checkpoints of the folder\n"
     "  --tolerance=X     diff: numbers that differ by no more are equal (default 0: bit for bit)\n"
     "  --shards=N        convert: into how many data files (default 1)\n"
     "  --overwrite       convert: even if TO is there\n"
@@ -83,9 +91,36 @@ std::string Plural(int64_t count, absl::string_view noun) {
   return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
 }
 
+// The names of a checkpoint by what they are.
+struct Contents {
+  int64_t tensors = 0;
+  int64_t notes = 0;
+};
+Contents ContentsOf(const BundleReader& bundle) {
+  Contents contents;
+  for (const std::string& name : bundle.Names()) {
+    if (!IsBookkeeping(name)) {
+      ++contents.tensors;
+    } else if (absl::StartsWith(name, kNotePrefix)) {
+      ++contents.notes;
+    }
+  }
+  return contents;
+}
+
+// "12 tensors, and 8 notes of a training".
+std::string ContentsText(const Contents& contents) {
+  std::string text = Plural(contents.tensors, "tensor");
+  if (contents.notes > 0) {
+    absl::StrAppend(&text, ", and ", Plural(contents.notes, "note"), " of a training");
+  }
+  return text;
+}
+
 absl::Status List(const Arguments& arguments, const std::vector<std::string>& paths) {
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint, Open(paths[0]));
   const BundleReader& bundle = checkpoint->bundle();
+  const Contents contents = ContentsOf(bundle);
   std::map<std::string, std::string> variables;
   if (checkpoint->objects() != nullptr) {
     for (const ObjectGraph::Attribute& attribute : checkpoint->objects()->Attributes()) {
@@ -97,7 +132,8 @@ absl::Status List(const Arguments& arguments, const std::vector<std::string>& pa
   TextTable table(columns);
   Json tensors = Json::array();
   int64_t total = 0;
-  for (const std::string& name : checkpoint->Names()) {
+  const bool all = arguments.Has("all");
+  for (const std::string& name : all ? bundle.Names() : checkpoint->Names()) {
     const BundleEntry& entry = *bundle.Find(name);
     const int64_t bytes = BytesOf(entry);
     total += bytes;
@@ -120,11 +156,13 @@ absl::Status List(const Arguments& arguments, const std::vector<std::string>& pa
     Print({{"prefix", checkpoint->prefix()},
            {"shards", bundle.num_shards()},
            {"bytes", total},
+           {"notes", contents.notes},
            {"tensors", tensors}});
     return absl::OkStatus();
   }
-  std::printf("%s%s: %s, %s, %s\n", table.ToString().c_str(), checkpoint->prefix().c_str(),
-              Plural(static_cast<int64_t>(tensors.size()), "tensor").c_str(),
+  const bool some_hidden = !all && contents.notes > 0;
+  std::printf("%s%s: %s%s, %s, %s\n", table.ToString().c_str(), checkpoint->prefix().c_str(),
+              ContentsText(contents).c_str(), some_hidden ? " (--all shows them)" : "",
               Plural(total, "byte").c_str(), Plural(bundle.num_shards(), "shard").c_str());
   return absl::OkStatus();
 }
@@ -155,7 +193,7 @@ absl::Status Show(const Arguments& arguments, const std::vector<std::string>& pa
 
 // What is wrong with a checkpoint: of each damaged tensor what, or of the whole.
 struct Verified {
-  int64_t tensors = 0;
+  Contents contents;
   int shards = 0;
   std::vector<std::pair<std::string, absl::Status>> damaged;
 };
@@ -169,8 +207,8 @@ Verified VerifyOne(const std::string& prefix) {
     return result;
   }
   result.shards = (*reader)->num_shards();
+  result.contents = ContentsOf(**reader);
   for (const std::string& name : (*reader)->Names()) {
-    ++result.tensors;
     const absl::Status status = (*reader)->Verify(name);
     if (!status.ok()) result.damaged.emplace_back(name, status);
   }
@@ -181,7 +219,7 @@ absl::Status Verify(const Arguments& arguments, const std::vector<std::string>& 
   TANDEM_ASSIGN_OR_RETURN(CheckpointCandidates candidates,
                           CheckpointsAt(PosixFileSystem(), paths[0]));
   if (!arguments.Has("all")) candidates.prefixes.resize(1);
-  TextTable table({"CHECKPOINT", "TENSORS", "SHARDS", "DAMAGED", "RESULT"});
+  TextTable table({"CHECKPOINT", "TENSORS", "NOTES", "SHARDS", "DAMAGED", "RESULT"});
   Json checkpoints = Json::array();
   std::string reasons;
   size_t bad = 0;
@@ -194,10 +232,12 @@ absl::Status Verify(const Arguments& arguments, const std::vector<std::string>& 
       damage.push_back({{"tensor", name}, {"error", std::string(status.message())}});
       absl::StrAppend(&reasons, status.message(), "\n");
     }
-    table.AddRow({prefix, absl::StrCat(verified.tensors), absl::StrCat(verified.shards),
+    table.AddRow({prefix, absl::StrCat(verified.contents.tensors),
+                  absl::StrCat(verified.contents.notes), absl::StrCat(verified.shards),
                   absl::StrCat(verified.damaged.size()), good ? "good" : "DAMAGED"});
     checkpoints.push_back({{"prefix", prefix},
-                           {"tensors", verified.tensors},
+                           {"tensors", verified.contents.tensors},
+                           {"notes", verified.contents.notes},
                            {"shards", verified.shards},
                            {"good", good},
                            {"damage", damage}});
@@ -221,19 +261,27 @@ absl::Status Copy(const Checkpoint& from, const std::string& to, int shards) {
   return WriteCheckpoint(PosixFileSystem(), to, std::move(tensors), shards);
 }
 
+// A folder stands for the same name in it; as for reading, a prefix with this name comes first.
+std::string ConvertTarget(FileSystem* files, const std::string& from, const std::string& to) {
+  if (files->Stat(BundleIndexPath(to)).ok()) return to;
+  const absl::StatusOr<FileInfo> info = files->Stat(to);
+  const bool is_folder = absl::EndsWith(to, "/") || (info.ok() && info->is_directory);
+  return is_folder ? JoinPath(to, FileNameOf(from)) : to;
+}
+
 absl::Status Convert(const Arguments& arguments, const std::vector<std::string>& paths) {
   int shards = 1;
   if (arguments.Has("shards") && !absl::SimpleAtoi(arguments.Last("shards"), &shards)) {
     return errors::InvalidArgument("--shards=", arguments.Last("shards"), ": expected a number");
   }
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint, Open(paths[0]));
-  const std::string& to = paths[1];
   FileSystem* const files = PosixFileSystem();
+  const std::string to = ConvertTarget(files, checkpoint->prefix(), paths[1]);
   if (!arguments.Has("overwrite") && files->Stat(BundleIndexPath(to)).ok()) {
     return errors::AlreadyExists("there is a checkpoint '", to,
                                  "'; choose another prefix, or say --overwrite");
   }
-  const auto count = static_cast<int64_t>(checkpoint->bundle().Names().size());
+  const Contents contents = ContentsOf(checkpoint->bundle());
   TANDEM_RETURN_IF_ERROR(Copy(*checkpoint, to, shards));
   TANDEM_ASSIGN_OR_RETURN(BundleIndex index, ReadBundleIndex(files, to));
   if (index.num_shards != shards) {
@@ -246,10 +294,11 @@ absl::Status Convert(const Arguments& arguments, const std::vector<std::string>&
   if (arguments.Has("json")) {
     Print({{"from", checkpoint->prefix()},
            {"to", to},
-           {"tensors", count},
+           {"tensors", contents.tensors},
+           {"notes", contents.notes},
            {"shards", index.num_shards}});
   } else {
-    std::printf("%s: %s in %s, from %s\n", to.c_str(), Plural(count, "tensor").c_str(),
+    std::printf("%s: %s, in %s, from %s\n", to.c_str(), ContentsText(contents).c_str(),
                 Plural(index.num_shards, "shard").c_str(), checkpoint->prefix().c_str());
   }
   return absl::OkStatus();

@@ -150,7 +150,7 @@ TEST_F(CheckpointCommandTest, ConvertsToAnotherNumberOfShards) {
   const std::string to = Prefix("below/model");
   const Result result = RunCheckpoint({"convert", folder_, to, "--shards=3"});
   ASSERT_TRUE(result.status.ok()) << result.status;
-  EXPECT_THAT(result.output, HasSubstr("2 tensors in 3 shards"));
+  EXPECT_THAT(result.output, HasSubstr("2 tensors, in 3 shards"));
   EXPECT_TRUE(RunCheckpoint({"diff", folder_, to}).status.ok());
   EXPECT_EQ((*Checkpoint::Open(to))->bundle().num_shards(), 3);
   EXPECT_TRUE(absl::IsAlreadyExists(RunCheckpoint({"convert", Prefix("c-1"), to}).status));
@@ -169,6 +169,50 @@ TEST_F(CheckpointCommandTest, ConvertsACheckpointInItsPlace) {
     EXPECT_EQ((*Checkpoint::Open(prefix))->bundle().num_shards(), shards);
     EXPECT_TRUE(RunCheckpoint({"diff", prefix, copy}).status.ok()) << shards;
   }
+}
+
+TEST_F(CheckpointCommandTest, ConvertsIntoAFolderUnderTheSameName) {
+  const std::string inside = Prefix("existing/c-2");
+  std::filesystem::create_directory(Prefix("existing"));
+  const Result result = RunCheckpoint({"convert", folder_, Prefix("existing")});
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_THAT(result.output, HasSubstr(inside));
+  EXPECT_TRUE(RunCheckpoint({"diff", folder_, inside}).status.ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(RunCheckpoint({"convert", folder_, folder_}).status));
+  EXPECT_TRUE(RunCheckpoint({"convert", folder_, folder_, "--overwrite"}).status.ok());
+  EXPECT_FALSE(std::filesystem::exists(BundleIndexPath(folder_)));
+  EXPECT_TRUE(RunCheckpoint({"convert", folder_, Prefix("new/")}).status.ok());
+  EXPECT_TRUE(std::filesystem::exists(Prefix("new/c-2.index")));
+}
+
+TEST_F(CheckpointCommandTest, NotesOfATrainingAreCountedApart) {
+  const std::string prefix = Prefix("noted");
+  ASSERT_TRUE(WriteCheckpoint(PosixFileSystem(), prefix,
+                              {{"w", Tensor::Scalar<float>(1)},
+                               {absl::StrCat(kNotePrefix, "step"), Tensor::Scalar<int64_t>(7)},
+                               {absl::StrCat(kNotePrefix, "seed"), Tensor::Scalar<int64_t>(1)}})
+                  .ok());
+  const std::string counted = "1 tensor, and 2 notes of a training";
+  const Result listed = RunCheckpoint({"ls", prefix});
+  EXPECT_THAT(listed.output, AllOf(HasSubstr(counted + " (--all shows them), 4 bytes"),
+                                   Not(HasSubstr("_tandem"))));
+  const Result all = RunCheckpoint({"ls", prefix, "--all"});
+  EXPECT_THAT(all.output, AllOf(HasSubstr("_tandem/step"), HasSubstr(counted + ", 20 bytes")));
+  EXPECT_EQ(Json::parse(RunCheckpoint({"ls", "--json", prefix}).output)["notes"], 2);
+  const Result converted = RunCheckpoint({"convert", prefix, Prefix("copy")});
+  EXPECT_THAT(converted.output, HasSubstr(counted + ", in 1 shard"));
+  const Json verified = Json::parse(RunCheckpoint({"verify", "--json", Prefix("copy")}).output);
+  EXPECT_EQ(verified["checkpoints"][0]["tensors"], 1);
+  EXPECT_EQ(verified["checkpoints"][0]["notes"], 2);
+}
+
+TEST_F(CheckpointCommandTest, TakesTheNamesOfItsFiles) {
+  for (const char* const file : {"c-1", "c-1.index", "c-1.data-00000-of-00001"}) {
+    const Result result = RunCheckpoint({"ls", Prefix(file)});
+    ASSERT_TRUE(result.status.ok()) << result.status;
+    EXPECT_THAT(result.output, HasSubstr("c-1: 2 tensors"));
+  }
+  EXPECT_TRUE(absl::IsNotFound(RunCheckpoint({"ls", Prefix("c-3.data-00000-of-00001")}).status));
 }
 
 TEST_F(CheckpointCommandTest, TeachesWhenTheCallIsWrong) {
