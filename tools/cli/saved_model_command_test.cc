@@ -8,6 +8,7 @@
 #include "core/io/file.h"
 #include "core/io/npy.h"
 #include "nlohmann/json.hpp"
+#include "proto/saved_model.pb.h"
 #include "tools/cli/command.h"
 #include "tools/cli/saved_model_functions.h"
 
