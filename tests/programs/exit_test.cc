@@ -1,0 +1,27 @@
+// How a program says what it ends with.
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tandem.h"
+
+namespace tandem {
+namespace {
+
+using ::testing::internal::CaptureStderr;
+using ::testing::internal::GetCapturedStderr;
+
+TEST(Exit, PrintsTheErrorWithoutWhatIsForPrograms) {
+  absl::Status status = absl::CancelledError("training was stopped after step 3");
+  status.SetPayload("tandem.dev/exit_code", absl::Cord("143"));
+  CaptureStderr();
+  EXPECT_EQ(Exit(status), 143);
+  EXPECT_EQ(GetCapturedStderr(), "CANCELLED: training was stopped after step 3\n");
+}
+
+TEST(Exit, SaysNothingOfSuccess) {
+  CaptureStderr();
+  EXPECT_EQ(Exit(absl::OkStatus()), 0);
+  EXPECT_EQ(GetCapturedStderr(), "");
+}
+
+}  // namespace
+}  // namespace tandem
