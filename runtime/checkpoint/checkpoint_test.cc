@@ -154,12 +154,19 @@ TEST_F(CheckpointTest, EveryFlippedBitIsNoticed) {
   EXPECT_EQ(Opened(), 3);
 }
 
+TEST_F(CheckpointTest, IsOpenedByItsDataFileToo) {
+  const auto checkpoint = Checkpoint::Open("/run/c-3.data-00000-of-00001", {&files_, true});
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ((*checkpoint)->prefix(), "/run/c-3");
+}
+
 TEST_F(CheckpointTest, SaysWhatIsNotThere) {
   ASSERT_TRUE(files_.MakeDirectories("/empty").ok());
-  for (const char* path : {"/empty", "/nothing", "/run/c-4", "/run/c-3.data-00000-of-00001", ""}) {
+  for (const char* path : {"/empty", "/nothing", "/run/c-4", "/run/c-4.data-00000-of-00001", ""}) {
     EXPECT_EQ(Checkpoint::Open(path, {&files_, true}).status().code(), absl::StatusCode::kNotFound)
         << path;
   }
+  EXPECT_TRUE(Checkpoint::Open("/run/c-3.data-00000-of-00001", {&files_, true}).ok());
 }
 
 TEST_F(CheckpointTest, ADamagedGraphOfObjectsIsNoticed) {
