@@ -61,6 +61,10 @@ grep -q -- "-4" <<<"$result" || fail "said: $result"
 result=$("$tandem" submit "$graph" --target="$target" --init=start --step=next --steps=20 \
   --fetch=counted) || fail "submit"
 grep -q "20 steps in .*counted: .*= 21" <<<"$result" || fail "said: $result"
+message=$("$tandem" submit "$graph" --target="$target" --step=next --filter=/job:nosuch 2>&1) &&
+  fail "a filter that fits no task was taken"
+grep -q "'/job:nosuch' fits none of .*/job:ps/.*, /job:worker/.*/task:1" <<<"$message" ||
+  fail "said: $message"
 "$tandem" reset "$target" || fail "reset"
 
 # A step that waits for a task that is stopped, or killed, ends, and the task is named.
@@ -112,5 +116,26 @@ expect 2 'is there twice' local --jobs=worker,worker
 expect 1 'cannot be started' local --jobs=worker -- /there/is/none
 expect 1 'failed to connect' ping grpc://127.0.0.1:1
 expect 2 'grpc://host:port' ping nothing
+# A server that is not there is said at once, and not waited for.
+for command in "run $graph --fetch=begun" "submit $graph --step=next"; do
+  # shellcheck disable=SC2086
+  expect 1 'failed to connect' $command --target=grpc://127.0.0.1:1
+  # shellcheck disable=SC2086
+  expect 1 'grpc://no-such-host.invalid:1' $command --target=grpc://no-such-host.invalid:1
+done
+# Nor is one that never answers: this one takes the connection, and is silent.
+exec {silent_out}< <(exec python3 -u -c '
+import signal, socket
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1])
+signal.pause()' & echo $!; wait)
+read -r -t 60 silent <&"$silent_out" || fail "no process"
+read -r -t 60 silent_port <&"$silent_out" || fail "it does not listen"
+for command in "run $graph --fetch=begun" "submit $graph --step=next"; do
+  # shellcheck disable=SC2086
+  expect 1 "grpc://127.0.0.1:$silent_port: " $command --timeout=0.5 \
+    --target=grpc://127.0.0.1:"$silent_port"
+done
+kill "$silent"
 expect 2 'wants --target' submit "$graph" --step=next
 echo "clusters of processes work"

@@ -14,12 +14,12 @@
 #include "core/io/npy.h"
 #include "core/passes/optimize.h"
 #include "proto/graph.pb.h"
-#include "runtime/rpc/remote_session.h"
 #include "runtime/session/session.h"
 #include "runtime/session/timeline.h"
 #include "tools/cli/command.h"
 #include "tools/cli/graph_argument.h"
 #include "tools/cli/json_value.h"
+#include "tools/cli/remote_target.h"
 #include "tools/cli/time_limit.h"
 
 namespace tandem::cli {
@@ -168,7 +168,7 @@ absl::Status Run(const std::vector<std::string>& words) {
     remote.soft_placement = session_options.soft_placement;
     remote.start_timeout = std::min(
         remote.start_timeout, limit.DoingWhatEndsItself(absl::StrCat("connecting to ", server)));
-    TANDEM_ASSIGN_OR_RETURN(session, ConnectSession(server, graph, remote));
+    TANDEM_ASSIGN_OR_RETURN(session, ConnectToServerThatAnswers(server, graph, remote));
   }
   RunMetadata metadata;
   run_options.timeout = limit.DoingWhatEndsItself("compiling and running the graph");

@@ -11,8 +11,9 @@
 #include "core/graph/graph_file.h"
 #include "core/graph/import.h"
 #include "proto/graph.pb.h"
-#include "runtime/rpc/remote_session.h"
+#include "runtime/session/session.h"
 #include "tools/cli/command.h"
+#include "tools/cli/remote_target.h"
 
 namespace tandem::cli {
 namespace {
@@ -25,7 +26,9 @@ constexpr char kHelp[] =
     "  --step=NODE         runs this in every step (may be given more than once)\n"
     "  --steps=COUNT       how many steps (default: 1)\n"
     "  --fetch=NAME        an output to print with the progress, and at the end\n"
-    "  --timeout=SECONDS   ends with an error when one step takes longer (default: 60)\n"
+    "  --timeout=SECONDS   ends with an error when one step takes longer (default: 60), or "
+    "making\n"
+    "                      the session (default: 130, for tasks that are being started)\n"
     "  --filter=DEVICE     only tasks that fit take part, as in /job:ps (may be repeated)\n"
     "  --soft_placement    nodes that ask for devices which do not exist run elsewhere\n\n"
     "Example:\n"
@@ -111,8 +114,9 @@ absl::Status Submit(const std::vector<std::string>& words) {
   RemoteSessionOptions options;
   options.soft_placement = arguments.Has("soft_placement");
   options.device_filters = arguments.All("filter");
+  if (arguments.Has("timeout")) options.start_timeout = job.options.timeout;
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
-                          ConnectSession(arguments.Last("target"), graph, options));
+                          ConnectToServerThatAnswers(arguments.Last("target"), graph, options));
   for (const std::string& init : arguments.All("init")) {
     const absl::Status ran = session->Run(job.options, {}, {}, {init}, nullptr).status();
     if (!ran.ok()) return WithContext(ran, absl::StrCat("--init=", init));
