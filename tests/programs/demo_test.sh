@@ -86,6 +86,7 @@ refuses_at_once() {
   [[ -z $("$demo" --data="$data" "$@" 2>/dev/null) ]] || fail "$*: began before it refused"
 }
 refuses_at_once "--checkpoint_dir=DIR" --resume
+for flag in checkpoint_dir log_dir export; do refuses "--$flag= is empty" "--$flag="; done
 refuses_at_once "above 0" --checkpoint_dir="$data/newer" --checkpoint_every=0s
 
 first=$("$demo" --data="$data" --epochs=1 --batch_size=128 --model=mlp --strategy=one_device 2>&1 |

@@ -44,6 +44,17 @@ code=$(ending)
 [[ $code == 0 ]] || fail "an idle server ended with $code"
 unset TF_CONFIG
 
+# Of two tasks it is the first one when nothing says which, and says so.
+start --cluster='{"worker": ["localhost:0", "localhost:1"]}'
+[[ $line == "serving /job:worker/task:0 at "*" (of 2 tasks of the job; nothing says which"* ]] ||
+  fail "said: $line"
+kill -TERM "$pid"
+ending >/dev/null
+start --cluster='{"worker": ["localhost:0", "localhost:1"]}' --task=0
+[[ $line != *"nothing says which"* ]] || fail "said: $line"
+kill -TERM "$pid"
+ending >/dev/null
+
 # The terminal goes away.
 start
 kill -HUP "$pid"
@@ -78,6 +89,7 @@ expect 2 'no interface' --bind=192.0.2.1 --insecure
 expect 1 '--insecure' --cluster='{"worker": ["192.0.2.1:0"]}'
 expect 2 'TPU' --devices=TPU:1
 expect 2 '70000' --port=70000
+expect 2 'cannot be negative' --start_timeout=-1s
 expect 2 "there is no flag --prot. Did you mean 'port'?" --prot=1
 expect 2 'tandem_server: --port=x' --port=x
 # Messages say where the configuration came from.

@@ -20,6 +20,7 @@
 #include "core/base/status.h"
 #include "core/io/file.h"
 #include "runtime/checkpoint/folder.h"
+#include "runtime/device/out_of_memory.h"
 #include "runtime/input/dataset.h"
 #include "strategies/strategy.h"
 #include "strategies/trainer/trainer.h"
@@ -194,10 +195,12 @@ int main(int argc, char** argv) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     if (std::signal(signal, tandem::demo::EndOnSignal) == SIG_IGN) std::signal(signal, SIG_IGN);
   }
-  const tandem::Program program = {"demo", "trains a network on MNIST; see tools/demo --help.",
-                                   "demo_program/main.cc"};
+  const tandem::Program program = {"demo",
+                                   "trains a network on MNIST; see tools/demo --help.",
+                                   "demo_program/main.cc",
+                                   {"checkpoint_dir", "log_dir", "export"}};
   if (const auto code = tandem::ParseProgramFlags(program, argc, argv)) return *code;
-  const absl::Status status = tandem::demo::Run();
+  const absl::Status status = tandem::CatchOutOfMemory(tandem::demo::Run);
   if (status.ok()) return 0;
   std::fprintf(stderr, "\ndemo: %s\n", std::string(status.message()).c_str());
   if (absl::IsCancelled(status) && !absl::GetFlag(FLAGS_checkpoint_dir).empty()) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/flags/reflection.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -53,7 +54,8 @@ void PrintHelp(const Program& program, const Flags& flags) {
   std::printf("  --version \n%s", Wrapped("which version this is", "      ").c_str());
 }
 
-absl::Status SetFlags(const Flags& flags, const std::vector<std::string>& words) {
+absl::Status SetFlags(const Program& program, const Flags& flags,
+                      const std::vector<std::string>& words) {
   for (size_t i = 0; i < words.size(); ++i) {
     absl::string_view word = words[i];
     if (!absl::ConsumePrefix(&word, "--") && !absl::ConsumePrefix(&word, "-")) {
@@ -82,6 +84,10 @@ absl::Status SetFlags(const Flags& flags, const std::vector<std::string>& words)
       }
       value = words[++i];
     }
+    if (value.empty() && absl::c_linear_search(program.not_empty, flag->first)) {
+      return errors::InvalidArgument(
+          "--", flag->first, "= is empty; leave the flag out, or name: ", flag->second->Help());
+    }
     std::string error;
     if (!flag->second->ParseFrom(value, &error)) {
       return errors::InvalidArgument("--", flag->first, "=", value, " is no value of this flag",
@@ -107,7 +113,7 @@ absl::optional<int> ParseProgramFlags(const Program& program, int argc, char** a
       return 0;
     }
   }
-  const absl::Status status = SetFlags(flags, words);
+  const absl::Status status = SetFlags(program, flags, words);
   if (status.ok()) return absl::nullopt;
   std::fprintf(stderr, "%s: %s\n", program.name, std::string(status.message()).c_str());
   return 2;

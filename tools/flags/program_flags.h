@@ -6,6 +6,8 @@
 #ifndef TANDEM_TOOLS_FLAGS_PROGRAM_FLAGS_H_
 #define TANDEM_TOOLS_FLAGS_PROGRAM_FLAGS_H_
 
+#include <vector>
+
 #include "absl/types/optional.h"
 
 namespace tandem {
@@ -14,6 +16,8 @@ struct Program {
   const char* name;         // "tandem_server", as messages have it.
   const char* usage;        // What --help prints above the flags; ends without a line end.
   const char* source_file;  // The end of the name of the file whose flags these are.
+  // Flags that may be left out, but not given as nothing: "--dir=$UNSET" would mean "no folder".
+  std::vector<const char*> not_empty = {};
 };
 
 // Sets the flags that `argv` names: "--name=value", "--name value", and of a bool "--name" and

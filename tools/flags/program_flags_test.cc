@@ -11,6 +11,7 @@
 ABSL_FLAG(int, number, 7, "a number");
 ABSL_FLAG(bool, sound, false, "whether there is sound");
 ABSL_FLAG(std::string, word, "", "a word");
+ABSL_FLAG(std::string, folder, "", "folder for the results");
 ABSL_FLAG(absl::Duration, wait, absl::Seconds(1), "how long to wait");
 
 namespace tandem {
@@ -34,8 +35,9 @@ Result Parse(std::vector<std::string> words) {
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   Result result;
-  result.code = ParseProgramFlags({"program", "does things.", "flags/program_flags_test.cc"},
-                                  static_cast<int>(argv.size()), argv.data());
+  result.code =
+      ParseProgramFlags({"program", "does things.", "flags/program_flags_test.cc", {"folder"}},
+                        static_cast<int>(argv.size()), argv.data());
   result.out = testing::internal::GetCapturedStdout();
   result.err = testing::internal::GetCapturedStderr();
   return result;
@@ -67,6 +69,8 @@ TEST(ProgramFlags, WrongOnesAreCodeTwoAndNameTheProgram) {
   EXPECT_THAT(refused({"--wait=5"}), HasSubstr("how long to wait"));
   EXPECT_THAT(refused({"--number"}), HasSubstr("wants a value"));
   EXPECT_THAT(refused({"--nonumber"}), HasSubstr("no flag --nonumber"));
+  EXPECT_THAT(refused({"--folder="}), AllOf(HasSubstr("--folder= is empty"), HasSubstr("results")));
+  EXPECT_THAT(refused({"--folder", ""}), HasSubstr("--folder= is empty"));
   EXPECT_THAT(refused({"word"}), HasSubstr("'word' is no flag"));
 }
 

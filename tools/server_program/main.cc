@@ -100,8 +100,16 @@ absl::StatusOr<ClusterDocument> FindClusterDocument() {
   return ClusterDocument{*std::move(text), absl::StrCat("file '", flag, "' (--cluster)")};
 }
 
-absl::StatusOr<TaskId> OwnTask(const ClusterConfig& config) {
-  TaskId task = config.task.value_or(TaskId{});
+// The task that this server is, and what to say where nothing said which one it is.
+struct OwnTask {
+  TaskId id;
+  std::string remark;
+};
+
+absl::StatusOr<OwnTask> FindOwnTask(const ClusterConfig& config) {
+  OwnTask own;
+  TaskId& task = own.id;
+  task = config.task.value_or(TaskId{});
   if (!absl::GetFlag(FLAGS_job).empty()) task.job = absl::GetFlag(FLAGS_job);
   if (absl::GetFlag(FLAGS_task) >= 0) task.index = absl::GetFlag(FLAGS_task);
   if (task.job.empty()) {
@@ -112,7 +120,13 @@ absl::StatusOr<TaskId> OwnTask(const ClusterConfig& config) {
     }
     task.job = config.jobs.begin()->first;
   }
-  return task;
+  const auto job = config.jobs.find(task.job);
+  if (!config.task.has_value() && absl::GetFlag(FLAGS_task) < 0 && job != config.jobs.end() &&
+      job->second.size() > 1) {
+    own.remark = absl::StrCat(" (of ", job->second.size(),
+                              " tasks of the job; nothing says which one this is: --task)");
+  }
+  return own;
 }
 
 // How long the server may take to end once no step runs any more.
@@ -145,9 +159,9 @@ absl::Status Serve(bool* had_sessions) {
   absl::StatusOr<ClusterConfig> config = ParseClusterConfig(document.text);
   if (!config.ok()) return WithContext(config.status(), document.source);
   options.config = *std::move(config);
-  absl::StatusOr<TaskId> task = OwnTask(options.config);
+  absl::StatusOr<OwnTask> task = FindOwnTask(options.config);
   if (!task.ok()) return WithContext(task.status(), document.source);
-  options.task = *task;
+  options.task = task->id;
   if (absl::GetFlag(FLAGS_port) > 65535 || absl::GetFlag(FLAGS_port) < -1) {
     return errors::InvalidArgument("--port=", absl::GetFlag(FLAGS_port),
                                    ": ports go from 0 to 65535");
@@ -155,6 +169,11 @@ absl::Status Serve(bool* had_sessions) {
   if (absl::GetFlag(FLAGS_grace) < absl::ZeroDuration()) {
     return errors::InvalidArgument("--grace=", absl::FormatDuration(absl::GetFlag(FLAGS_grace)),
                                    ": it cannot be negative");
+  }
+  if (absl::GetFlag(FLAGS_start_timeout) < absl::ZeroDuration()) {
+    return errors::InvalidArgument(
+        "--start_timeout=", absl::FormatDuration(absl::GetFlag(FLAGS_start_timeout)),
+        ": it cannot be negative");
   }
   if (absl::GetFlag(FLAGS_port) >= 0) options.port = absl::GetFlag(FLAGS_port);
   options.bind = absl::GetFlag(FLAGS_bind);
@@ -182,8 +201,8 @@ absl::Status Serve(bool* had_sessions) {
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Create(options));
   TANDEM_RETURN_IF_ERROR(server->Start());
   // Whoever started the server waits for this line.
-  std::printf("serving /job:%s/task:%d at %s\n", options.task.job.c_str(), options.task.index,
-              server->target().c_str());
+  std::printf("serving /job:%s/task:%d at %s%s\n", options.task.job.c_str(), options.task.index,
+              server->target().c_str(), task->remark.c_str());
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     return errors::ResourceExhausted("where the server listens could not be written to stdout: ",
                                      std::strerror(errno));
