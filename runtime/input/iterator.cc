@@ -4,6 +4,7 @@
 
 #include "core/base/status.h"
 #include "proto/input.pb.h"
+#include "runtime/device/out_of_memory.h"
 #include "runtime/threads/run_tokens.h"
 
 namespace tandem::data {
@@ -32,7 +33,7 @@ absl::StatusOr<std::unique_ptr<Iterator>> Iterator::Begin(OpenedStagePtr stage,
 absl::StatusOr<absl::optional<Element>> Iterator::Next() {
   if (cancellation_.IsCancelled()) return cancellation_.status();
   ScopedRunToken token;
-  return pass_->Next();
+  return CatchOutOfMemory([&] { return pass_->Next(); });
 }
 
 absl::StatusOr<std::string> Iterator::SaveState() {

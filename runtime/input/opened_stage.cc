@@ -7,6 +7,7 @@
 #include "core/base/status.h"
 #include "core/tensor/tensor_proto.h"
 #include "proto/input.pb.h"
+#include "runtime/device/out_of_memory.h"
 
 namespace tandem::data {
 namespace {
@@ -42,7 +43,8 @@ absl::StatusOr<OpenedStagePtr> OpenNewStage(const Stage& stage) {
     return errors::InvalidArgument(stage.kind(), ": has ", stage.inputs().size(),
                                    " inputs, expected ", found->second.inputs);
   }
-  return found->second.open(stage);
+  // Tables of small files are read here, whole.
+  return CatchOutOfMemory([&] { return found->second.open(stage); });
 }
 
 absl::Status Pass::NextRows(int64_t, std::vector<int64_t>*) {
