@@ -1,11 +1,11 @@
 # The disk cache of Bazel's results: a fresh clone or another branch compiles only what no tree of
 # this user has compiled before. Nothing depends on it; where it cannot be written there is none.
 #
-# TANDEM_CACHE_MB is its size (default 6144, 0 for no cache). Bazel never shrinks it, so
+# TANDEM_CACHE_MB is its size (default 12288, 0 for no cache). Bazel never shrinks it, so
 # prune_cache does.
 
 use_cache() {
-  local folder="$TANDEM_CACHE/bazel-disk" rc='' megabytes="${TANDEM_CACHE_MB:-6144}"
+  local folder="$TANDEM_CACHE/bazel-disk" rc='' megabytes="${TANDEM_CACHE_MB:-12288}"
   [[ "$megabytes" =~ ^[0-9]+$ ]] || die "TANDEM_CACHE_MB=$megabytes: expected a whole number"
   if ((megabytes > 0)); then
     if mkdir -p "$folder" 2>/dev/null && [[ -w "$folder" && "$folder" != *[[:space:]]* ]]; then
@@ -24,7 +24,7 @@ use_cache() {
 # Removes the files that nobody has used for longest until the cache fits. An entry that loses a
 # part is a miss to Bazel, no error, also to one that is running.
 prune_cache() {
-  local folder="$TANDEM_CACHE/bazel-disk" megabytes="${TANDEM_CACHE_MB:-6144}"
+  local folder="$TANDEM_CACHE/bazel-disk" megabytes="${TANDEM_CACHE_MB:-12288}"
   [[ -w "$folder" ]] || return 0
   # Time of last use (the later of reading and writing), size, name; newest first.
   find "$folder" -type f -printf '%A@ %T@ %s %p\n' 2>/dev/null |
