@@ -39,8 +39,8 @@ struct CheckpointCandidates {
   std::vector<std::string> prefixes;  // At least one.
   bool is_folder = false;             // All those of a folder, else the one that `path` names.
 };
-// `path` is the prefix, the index or a data file of a checkpoint, or a folder. NotFound: there is neither, or
-// the folder has none.
+// `path` is the prefix, the index or a data file of a checkpoint, or a folder. NotFound: there is
+// neither, or the folder has none.
 absl::StatusOr<CheckpointCandidates> CheckpointsAt(FileSystem* files, const std::string& path);
 
 // A data file of a checkpoint.

@@ -47,8 +47,8 @@ struct SessionOptions {
   // Given by another session (session_devices()), its variables and queues are this one's too.
   // Null: the session has its own. `devices` is then not looked at.
   std::shared_ptr<SessionDevices> session_devices;
-  // Given to several sessions on the same `session_devices`, a stateful node of one name is the same
-  // node in all of them. Null: the session's nodes are its own.
+  // Given to several sessions on the same `session_devices`, a stateful node of one name is the
+  // same node in all of them. Null: the session's nodes are its own.
   std::shared_ptr<SharedKernelCache> shared_kernels;
   // Groups of replicas in this process that reduce values with each other: name and members.
   std::vector<std::pair<std::string, int>> collective_groups;
@@ -113,8 +113,8 @@ class Session {
   static absl::StatusOr<std::unique_ptr<Session>> Create(const Graph& graph,
                                                          SessionOptions options = {});
 
-  // A session on the server of a target, "grpc://host:port"; see runtime/rpc/remote_session.h, whose
-  // library defines this.
+  // A session on the server of a target, "grpc://host:port"; see runtime/rpc/remote_session.h,
+  // whose library defines this.
   static absl::StatusOr<std::unique_ptr<Session>> Create(const std::string& target,
                                                          const Graph& graph);
 
@@ -139,10 +139,10 @@ class Session {
   // removed. When it fails the graph and its functions are as they were.
   virtual absl::Status Extend(const std::function<absl::Status(Graph& graph)>& extend) = 0;
 
-  // Where the random ops stand that go on from run to run, by node, sorted: those that were compiled
-  // so far, but for those inside functions, each use of which has a generator of its own. Of a node
-  // that several plans place differently, one of them. REQUIRES, for a state that belongs together:
-  // no run goes on.
+  // Where the random ops stand that go on from run to run, by node, sorted: those that were
+  // compiled so far, but for those inside functions, each use of which has a generator of its own.
+  // Of a node that several plans place differently, one of them. REQUIRES, for a state that belongs
+  // together: no run goes on.
   virtual std::vector<std::pair<std::string, Tensor>> RandomPositions() = 0;
   // NotFound: no such op was compiled. InvalidArgument: no position.
   virtual absl::Status SetRandomPosition(const std::string& node, const Tensor& position) = 0;
