@@ -151,8 +151,11 @@ class KernelContext {
     // Which outputs lie in host memory, whatever the device (bit i for output i; those beyond 63 do
     // if bit 63 is set).
     uint64_t host_outputs = 0;
-    // For control flow: which frame and iteration this is (0 in the outermost).
+    // For control flow: which iteration of which frame this is (0 and 0 in the outermost). The id
+    // of a frame is the same in all tasks that a loop spans; runtime/executor/frame_id.h has its
+    // rule.
     int64_t frame_iteration = 0;
+    uint64_t frame = 0;
     // How many calls of functions this node lies in.
     int32_t call_depth = 0;
   };
@@ -165,6 +168,7 @@ class KernelContext {
   StepContext& step() const { return *params_.step; }
   ParallelRunner& parallel() const { return *params_.device->parallel; }
   int64_t frame_iteration() const { return params_.frame_iteration; }
+  uint64_t frame() const { return params_.frame; }
 
   int num_inputs() const { return static_cast<int>(params_.inputs.size()); }
   int num_outputs() const { return static_cast<int>(params_.output_types.size()); }

@@ -49,9 +49,13 @@ absl::StatusOr<RendezvousKey> RendezvousKey::Parse(absl::string_view text) {
 
 std::string RendezvousKey::Prefix() const {
   return absl::StrCat(source_device, ";", absl::Hex(source_incarnation, absl::kZeroPad16), ";",
-                      destination_device, ";", edge, ";", frame, ":");
+                      destination_device, ";", edge, ";");
 }
 
-std::string RendezvousKey::ToString() const { return absl::StrCat(Prefix(), iteration); }
+std::string RendezvousKey::Join(absl::string_view prefix, uint64_t frame, int64_t iteration) {
+  return absl::StrCat(prefix, frame, ":", iteration);
+}
+
+std::string RendezvousKey::ToString() const { return Join(Prefix(), frame, iteration); }
 
 }  // namespace tandem

@@ -27,9 +27,10 @@ struct RendezvousKey {
   static absl::StatusOr<RendezvousKey> Parse(absl::string_view text);
   std::string ToString() const;
 
-  // The part of the text that is the same in all iterations: all up to "<frame>:". An iteration's
-  // key is this with the number behind it.
+  // The part of the text that is the same in all frames and iterations: all up to the last ";".
   std::string Prefix() const;
+  // The text of the key that begins with `prefix`.
+  static std::string Join(absl::string_view prefix, uint64_t frame, int64_t iteration);
 };
 
 }  // namespace tandem

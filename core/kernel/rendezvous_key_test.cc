@@ -18,7 +18,17 @@ TEST(RendezvousKey, ReadsWhatItWrites) {
   EXPECT_EQ(key->destination_device, "/job:worker/replica:0/task:1/device:CPU:0");
   EXPECT_EQ(key->edge, "edge_3_x");
   EXPECT_EQ(key->ToString(), kText);
-  EXPECT_EQ(key->Prefix() + "0", kText);
+  EXPECT_EQ(key->Prefix() + "0:0", kText);
+}
+
+TEST(RendezvousKey, ItsPrefixIsThatOfAllRoundsOfALoop) {
+  absl::StatusOr<RendezvousKey> key = RendezvousKey::Parse(kText);
+  ASSERT_TRUE(key.ok()) << key.status();
+  const std::string prefix = key->Prefix();
+  key->frame = ~uint64_t{0};
+  key->iteration = 7;
+  EXPECT_EQ(key->Prefix(), prefix);
+  EXPECT_EQ(RendezvousKey::Join(prefix, ~uint64_t{0}, 7), key->ToString());
 }
 
 TEST(RendezvousKey, TakesTheLargestNumbers) {

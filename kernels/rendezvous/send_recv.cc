@@ -31,7 +31,7 @@ class EdgeEnd {
   }
 
   std::string Key(const KernelContext& c) const {
-    return absl::StrCat(prefix_, c.frame_iteration());
+    return RendezvousKey::Join(prefix_, c.frame(), c.frame_iteration());
   }
 
   static absl::StatusOr<Rendezvous*> RendezvousOf(const KernelContext& c) {

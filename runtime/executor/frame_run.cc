@@ -5,6 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "core/base/status.h"
+#include "runtime/executor/frame_id.h"
 
 namespace tandem {
 namespace {
@@ -173,6 +174,7 @@ void FrameRun::RunKernel(const Task& task) {
                                             static_cast<size_t>(node.num_outputs));
   params.host_outputs = node.host_outputs;
   params.frame_iteration = iteration.number;
+  params.frame = iteration.frame->id;
   params.call_depth = call_depth_;
   invocation->context = KernelContext(params);
   FrameInvocation* const raw = invocation.release();  // Recycle takes it back.
@@ -503,7 +505,9 @@ FrameInstance& FrameRun::ChildFrameLocked(Iteration& iteration, int frame, Ready
   child->index = frame;
   child->parent = iteration.frame;
   child->parent_iteration = &iteration;
-  child->missing_enters = layout_.frames[static_cast<size_t>(frame)].num_enters;
+  const FrameLayout::Frame& layout = layout_.frames[static_cast<size_t>(frame)];
+  child->id = ChildFrameId(iteration.frame->id, iteration.number, layout.name);
+  child->missing_enters = layout.num_enters;
   iteration.children.push_back(std::move(child));
   FrameInstance& added = *iteration.children.back();
   NewIterationLocked(added, ready);

@@ -46,7 +46,8 @@ struct FrameInstance {
     RefPtr<Variable> reference;
   };
 
-  int index = 0;  // Into FrameLayout::frames.
+  int index = 0;    // Into FrameLayout::frames.
+  uint64_t id = 0;  // See frame_id.h.
   FrameInstance* parent = nullptr;
   Iteration* parent_iteration = nullptr;
   int missing_enters = 0;
