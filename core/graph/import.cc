@@ -13,6 +13,7 @@
 #include "core/base/status.h"
 #include "core/graph/attr_proto.h"
 #include "core/graph/device_name.h"
+#include "core/graph/missing_op.h"
 #include "core/graph/node_resolution.h"
 #include "core/graph/op_def_proto.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -50,8 +51,8 @@ constexpr size_t kMaxNamesCompared = 20000;
 constexpr size_t kMaxNameLengthCompared = 200;
 // Of a cycle, in messages.
 constexpr size_t kMaxNodesShown = 8;
-// Unknown ones, in messages.
-constexpr size_t kMaxOpsShown = 20;
+// Outputs of nodes whose op is not known: of all together, since a few bytes can ask for many.
+constexpr int64_t kMostUnknownOutputs = int64_t{1} << 20;
 
 bool IsMerge(absl::string_view op) { return op == "Merge" || op == "RefMerge"; }
 bool IsNextIteration(absl::string_view op) {
@@ -60,12 +61,6 @@ bool IsNextIteration(absl::string_view op) {
 
 std::string Describe(const tensorflow::NodeDef& node) {
   return absl::StrCat("node '", node.name(), "' (", node.op(), ")");
-}
-
-// " and 2 others", of several nodes of which the first was named.
-std::string Others(int64_t nodes) {
-  if (nodes < 2) return "";
-  return absl::StrCat(" and ", nodes - 1, nodes == 2 ? " other" : " others");
 }
 
 // Splits "node", "node:1" or "^node". False when it is none of them.
@@ -99,6 +94,7 @@ class Importer {
     TANDEM_RETURN_IF_ERROR(Sort());
     TANDEM_RETURN_IF_ERROR(AddFunctions());
     TANDEM_RETURN_IF_ERROR(CheckOps());
+    TANDEM_RETURN_IF_ERROR(ReplaceUnknown());
     const absl::Status status = AddNodes();
     if (!status.ok()) RemoveNodes();
     return status;
@@ -118,12 +114,19 @@ class Importer {
   absl::Status Cycle(const std::vector<int>& path, int back_to) const;
   bool ClosesLoop(int node, const Source& source) const;
 
-  absl::Status CheckOps() const;
+  absl::Status CheckOps();
+  absl::Status ReplaceUnknown();
+  absl::Status ReplaceOne(int i, std::vector<int>* replaced);
+  bool IsReplaced(const Source& source) const;
+  absl::StatusOr<bool> CanGive(const Source& source, DataType wanted);
+  absl::StatusOr<std::vector<DataType>> InputTypes(int i);
+  absl::Status GrowReplaced();
   absl::Status AddNodes();
   void RemoveNodes();
   absl::Status AddOne(int i);
   absl::Status ReadAttrs(int i, const OpDef& op, AttrMap* attrs);
   absl::Status MakeCall(int i, const OpDef& function, NodeSpec* spec);
+  absl::StatusOr<const OpDef*> OpOf(int i);
   bool IsProducersDefault(const tensorflow::NodeDef& node, const std::string& attr,
                           const tensorflow::AttrValue& value) const;
   Output Resolve(const Source& source) const {
@@ -149,6 +152,16 @@ class Importer {
   std::vector<Node*> added_;  // In the order in which they were added.
   std::vector<LateInput> late_;
   std::map<std::string, OpDef> signatures_;  // Of functions that nodes call by their op.
+
+  // What stands in the place of nodes whose op is not known (missing_op.h), by position in the
+  // message; outputs of type kInvalid are not consumed, or by others of this kind.
+  struct Replaced {
+    bool is_known = false;
+    std::vector<DataType> outputs;
+  };
+  std::map<int, Replaced> replaced_;
+  std::map<Node*, std::vector<DataType>> grown_;  // Those of the graph: all their outputs.
+  int64_t unknown_outputs_ = 0;
 };
 
 absl::Status Importer::ReadInputMap() {
@@ -331,44 +344,156 @@ absl::Status Importer::Sort() {
 
 // All ops that are not known, at once: whoever wonders whether a graph can run at all wants the
 // whole list.
-absl::Status Importer::CheckOps() const {
-  struct Unknown {
-    const tensorflow::NodeDef* first;
-    int64_t nodes = 0;
-  };
-  std::map<absl::string_view, Unknown> unknown;
+absl::Status Importer::CheckOps() {
+  UnknownOps unknown;
   absl::flat_hash_map<absl::string_view, bool> known;
-  for (const tensorflow::NodeDef& node : def_.node()) {
-    const auto [op, is_new] = known.emplace(node.op(), true);
+  for (int i = 0; i < def_.node_size(); ++i) {
+    const std::string& op = node(i).op();
+    const auto [entry, is_new] = known.emplace(op, true);
     if (is_new) {
-      op->second = IsInternalOp(node.op()) || graph_->registry().Find(node.op()) != nullptr ||
-                   graph_->functions().Find(node.op()) != nullptr;
+      entry->second = IsInternalOp(op) || graph_->registry().Find(op) != nullptr ||
+                      graph_->functions().Find(op) != nullptr;
     }
-    if (op->second) continue;
-    Unknown& entry = unknown.try_emplace(node.op(), Unknown{&node}).first->second;
-    ++entry.nodes;
-  }
-  if (unknown.empty()) return absl::OkStatus();
-  std::vector<std::string> names;
-  for (const OpDef* def : graph_->registry().List()) names.push_back(def->name);
-  if (unknown.size() == 1) {
-    const auto& [op, entry] = *unknown.begin();
-    return errors::NotFound("node '", PrefixedName(entry.first->name()), "'", Others(entry.nodes),
-                            ": there is no op '", op, "'", DidYouMean(op, names));
-  }
-  std::string text;
-  size_t shown = 0;
-  for (const auto& [op, entry] : unknown) {
-    if (++shown > kMaxOpsShown) {
-      absl::StrAppend(&text, "; and ", unknown.size() - kMaxOpsShown, " more");
-      break;
+    if (entry->second) continue;
+    if (options_.keep_unknown_ops) {
+      replaced_[i];
+    } else {
+      unknown.Add(op, PrefixedName(node(i).name()));
     }
-    const std::vector<std::string> near = NearNames(op, names, /*limit=*/1);
-    absl::StrAppend(&text, text.empty() ? "" : "; ", "'", op, "' (node '",
-                    PrefixedName(entry.first->name()), "'", Others(entry.nodes),
-                    near.empty() ? "" : absl::StrCat(", did you mean '", near[0], "'?"), ")");
   }
-  return errors::NotFound("there are no ops of these ", unknown.size(), " names: ", text);
+  return unknown.empty() ? absl::OkStatus() : unknown.ToStatus(graph_->registry());
+}
+
+bool Importer::IsReplaced(const Source& source) const {
+  return source.graph_node != nullptr ? source.graph_node->Is(kMissingOp)
+                                      : replaced_.count(source.message_node) > 0;
+}
+
+// Which types the outputs of replaced nodes have follows from their consumers. A consumer that
+// cannot be served is replaced, too, and then its consumers are looked at again.
+absl::Status Importer::ReplaceUnknown() {
+  if (!options_.keep_unknown_ops) return absl::OkStatus();
+  std::vector<int> waiting;
+  for (int i = 0; i < def_.node_size(); ++i) {
+    if (absl::c_any_of(sources_[static_cast<size_t>(i)].data,
+                       [&](const Source& source) { return IsReplaced(source); })) {
+      waiting.push_back(i);
+    }
+  }
+  if (waiting.empty()) return absl::OkStatus();
+  std::vector<std::vector<int>> consumers(sources_.size());
+  for (int i = 0; i < def_.node_size(); ++i) {
+    for (const Source& source : sources_[static_cast<size_t>(i)].data) {
+      if (source.message_node >= 0) {
+        consumers[static_cast<size_t>(source.message_node)].push_back(i);
+      }
+    }
+  }
+  while (!waiting.empty()) {
+    std::vector<int> replaced;
+    for (const int i : waiting) TANDEM_RETURN_IF_ERROR(ReplaceOne(i, &replaced));
+    waiting.clear();
+    for (const int i : replaced) {
+      waiting.push_back(i);  // It takes its inputs as they come now.
+      const std::vector<int>& next = consumers[static_cast<size_t>(i)];
+      waiting.insert(waiting.end(), next.begin(), next.end());
+    }
+  }
+  return GrowReplaced();
+}
+
+absl::Status Importer::ReplaceOne(int i, std::vector<int>* replaced) {
+  const bool is_replaced = replaced_.count(i) > 0;
+  std::vector<DataType> wanted;
+  if (!is_replaced) {
+    absl::StatusOr<std::vector<DataType>> types = InputTypes(i);
+    if (!types.ok()) return absl::OkStatus();  // The same error when the node is added.
+    wanted = *std::move(types);
+  }
+  const std::vector<Source>& sources = sources_[static_cast<size_t>(i)].data;
+  for (size_t k = 0; k < sources.size(); ++k) {
+    if (!IsReplaced(sources[k])) continue;
+    if (!is_replaced && k >= wanted.size()) break;
+    const absl::StatusOr<bool> given =
+        CanGive(sources[k], is_replaced ? DataType::kInvalid : wanted[k]);
+    if (!given.ok()) return WithContext(given.status(), Describe(node(i)));
+    if (*given) continue;
+    replaced_[i].is_known = true;
+    replaced->push_back(i);
+    return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+// Notes that an output of a replaced node is consumed as `wanted` (kInvalid: whatever it is). False
+// when it is something else already.
+absl::StatusOr<bool> Importer::CanGive(const Source& source, DataType wanted) {
+  std::vector<DataType>* outputs = nullptr;
+  if (source.graph_node != nullptr) {
+    const auto [entry, is_new] = grown_.try_emplace(source.graph_node);
+    outputs = &entry->second;
+    for (int o = 0; is_new && o < source.graph_node->num_outputs(); ++o) {
+      outputs->push_back(source.graph_node->output_info(o).dtype);
+    }
+  } else {
+    outputs = &replaced_[source.message_node].outputs;
+  }
+  const auto index = static_cast<size_t>(source.index);
+  if (index >= outputs->size()) {
+    unknown_outputs_ += source.index + 1 - static_cast<int64_t>(outputs->size());
+    if (unknown_outputs_ > kMostUnknownOutputs) {
+      return errors::InvalidArgument("output ", source.index,
+                                     " of a node whose op is not known: at most ",
+                                     kMostUnknownOutputs, " such outputs are possible in a graph");
+    }
+    outputs->resize(index + 1, DataType::kInvalid);
+  }
+  DataType& type = (*outputs)[index];
+  if (wanted == DataType::kInvalid || type == wanted) return true;
+  if (type != DataType::kInvalid || IsReference(wanted)) return false;
+  type = wanted;
+  return true;
+}
+
+// What the node's op takes, by the node's attributes.
+absl::StatusOr<std::vector<DataType>> Importer::InputTypes(int i) {
+  TANDEM_ASSIGN_OR_RETURN(const OpDef* const op, OpOf(i));
+  if (op == nullptr) return errors::NotFound("there is no op '", node(i).op(), "'");
+  OpDef inputs;
+  inputs.name = op->name;
+  inputs.inputs = op->inputs;
+  AttrMap attrs;
+  for (const AttrDef& attr : op->attrs) {
+    if (absl::c_none_of(op->inputs, [&](const ArgDef& arg) {
+          return arg.type_attr == attr.name || arg.number_attr == attr.name ||
+                 arg.type_list_attr == attr.name;
+        })) {
+      continue;
+    }
+    inputs.attrs.push_back(attr);
+    const auto given = node(i).attr().find(attr.name);
+    if (given == node(i).attr().end()) continue;
+    TANDEM_ASSIGN_OR_RETURN(AttrValue value, AttrFromProto(given->second, &budget_));
+    attrs.emplace(attr.name, std::move(value));
+  }
+  ResolvedNode resolved;
+  TANDEM_RETURN_IF_ERROR(ResolveNode(inputs, std::move(attrs), {}, 0, &resolved));
+  return std::move(resolved.input_types);
+}
+
+// Outputs that nobody takes, or nobody who would mind, have to have some type.
+std::vector<DataType> WithSomeType(std::vector<DataType> types) {
+  std::replace(types.begin(), types.end(), DataType::kInvalid, kFloat32);
+  return types;
+}
+
+absl::Status Importer::GrowReplaced() {
+  for (auto& [node, outputs] : grown_) {
+    if (outputs.size() <= static_cast<size_t>(node->num_outputs())) continue;
+    TANDEM_RETURN_IF_ERROR(
+        graph_->GrowNode(node, {}, {{"Tout", WithSomeType(std::move(outputs))}}));
+  }
+  return absl::OkStatus();
 }
 
 bool Importer::IsProducersDefault(const tensorflow::NodeDef& node, const std::string& attr,
@@ -440,6 +565,20 @@ absl::Status Importer::MakeCall(int i, const OpDef& function, NodeSpec* spec) {
   return absl::OkStatus();
 }
 
+// Null when there is none; else the op, or the signature of the function that the node calls.
+absl::StatusOr<const OpDef*> Importer::OpOf(int i) {
+  const std::string& name = node(i).op();
+  if (const OpDef* const op = graph_->registry().Find(name)) return op;
+  const auto function = graph_->functions().Find(name);
+  if (function == nullptr) return nullptr;
+  auto signature = signatures_.find(name);
+  if (signature == signatures_.end()) {
+    TANDEM_ASSIGN_OR_RETURN(OpDef parsed, OpDefFromProto(function->signature()));
+    signature = signatures_.emplace(name, std::move(parsed)).first;
+  }
+  return &signature->second;
+}
+
 absl::Status Importer::AddOne(int i) {
   const tensorflow::NodeDef& message = node(i);
   NodeSpec spec;
@@ -449,20 +588,22 @@ absl::Status Importer::AddOne(int i) {
                                    " is made by the runtime only; a graph from "
                                    "outside cannot hold it");
   }
-  spec.op = message.op();
+  const auto replaced = replaced_.find(i);
+  spec.op = replaced == replaced_.end() ? message.op() : kMissingOp;
   spec.device = message.device().empty() ? options_.default_device : message.device();
   TANDEM_RETURN_IF_ERROR(DeviceName::Parse(spec.device).status());
 
-  const OpDef* op = graph_->registry().Find(message.op());
-  if (op != nullptr) {
-    TANDEM_RETURN_IF_ERROR(ReadAttrs(i, *op, &spec.attrs));
-  } else if (const auto function = graph_->functions().Find(message.op()); function != nullptr) {
-    auto signature = signatures_.find(message.op());
-    if (signature == signatures_.end()) {
-      TANDEM_ASSIGN_OR_RETURN(OpDef parsed, OpDefFromProto(function->signature()));
-      signature = signatures_.emplace(message.op(), std::move(parsed)).first;
+  if (replaced != replaced_.end()) {
+    spec.attrs = {{"op", message.op()},
+                  {"is_known", replaced->second.is_known},
+                  {"Tout", WithSomeType(replaced->second.outputs)}};
+  } else {
+    TANDEM_ASSIGN_OR_RETURN(const OpDef* const op, OpOf(i));
+    if (op == graph_->registry().Find(message.op())) {
+      if (op != nullptr) TANDEM_RETURN_IF_ERROR(ReadAttrs(i, *op, &spec.attrs));
+    } else {
+      TANDEM_RETURN_IF_ERROR(MakeCall(i, *op, &spec));
     }
-    TANDEM_RETURN_IF_ERROR(MakeCall(i, signature->second, &spec));
   }
 
   const Sources& sources = sources_[static_cast<size_t>(i)];
@@ -470,13 +611,15 @@ absl::Status Importer::AddOne(int i) {
   while (connected < sources.data.size() && !ClosesLoop(i, sources.data[connected])) {
     spec.inputs.push_back(Resolve(sources.data[connected++]));
   }
-  if (connected < sources.data.size()) spec.first_missing_input = static_cast<int>(connected);
+  const bool closes_loop = connected < sources.data.size() && replaced == replaced_.end();
+  if (closes_loop) spec.first_missing_input = static_cast<int>(connected);
   for (const Source& source : sources.control) spec.control_inputs.push_back(Resolve(source).node);
   TANDEM_ASSIGN_OR_RETURN(Node* const added, graph_->AddNode(std::move(spec)));
   made_[static_cast<size_t>(i)] = added;
   added_.push_back(added);
-  if (connected < sources.data.size() &&
-      sources.data.size() != static_cast<size_t>(added->num_inputs())) {
+  // One that never runs needs no edge that closes a loop.
+  if (!closes_loop) return absl::OkStatus();
+  if (sources.data.size() != static_cast<size_t>(added->num_inputs())) {
     return errors::InvalidArgument("it has ", sources.data.size(), " inputs; ", added->num_inputs(),
                                    " are wanted");
   }

@@ -7,7 +7,7 @@
 //     or unknown to the op; types and shapes that do not fit; a cycle that is not closed by an edge
 //     from NextIteration to Merge; what TensorFromProto refuses; a malformed device.
 //   * NotFound: ops that are neither registered nor functions of the library; all of them, with
-//     near names.
+//     near names. See ImportOptions::keep_unknown_ops.
 //   * ResourceExhausted: tensors beyond ImportOptions::max_tensor_bytes.
 //
 // Nodes may come in any order; those that come after their inputs keep it. Attributes whose names
@@ -58,6 +58,9 @@ struct ImportOptions {
   // process. They are refused otherwise, since they are not written for what strangers put into
   // them.
   bool internal_ops = false;
+  // A node whose op is not known, or whose inputs such a node cannot give, is no error: it becomes
+  // one that stands in its place (core/graph/missing_op.h), and a run that needs it fails.
+  bool keep_unknown_ops = false;
   // For all tensors of the message together.
   size_t max_tensor_bytes = size_t{8} << 30;
 };

@@ -5,6 +5,8 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <tuple>
+#include <typeindex>
 #include <utility>
 #include <vector>
 
@@ -20,13 +22,16 @@
 namespace tandem {
 
 // The resources of one device. Threads: any.
+//
+// A resource has a container, a name and a class: a queue and a variable may have the same name.
+// The class is the one that LookupOrCreate was asked for, and Lookup and Delete find nothing else.
 class ResourceManager {
  public:
   // TensorFlow's name for the container of those who name none.
   static constexpr char kDefaultContainer[] = "localhost";
 
-  // The resource of this name, made by `create` (called under the lock) if there is none.
-  // InvalidArgument: one of another class has the name. Errors of `create` pass through.
+  // The resource of this class and name, made by `create` (called under the lock) if there is none.
+  // Errors of `create` pass through.
   template <typename T>
   absl::StatusOr<RefPtr<T>> LookupOrCreate(
       absl::string_view container, absl::string_view name,
@@ -36,7 +41,13 @@ class ResourceManager {
   absl::StatusOr<RefPtr<T>> Lookup(absl::string_view container, absl::string_view name) const;
 
   // Forgets the resource; it ends when its last user does. NotFound: there is none.
-  absl::Status Delete(absl::string_view container, absl::string_view name);
+  template <typename T>
+  absl::Status Delete(absl::string_view container, absl::string_view name) {
+    return DeleteKey(KeyOf<T>(container, name));
+  }
+  // Forgets the very resource that lies under this name, whatever its class. NotFound: it does not.
+  absl::Status Delete(absl::string_view container, absl::string_view name,
+                      const Resource& resource);
   // Forgets all resources of a container.
   void ClearContainer(absl::string_view container);
   void ClearAll();
@@ -44,11 +55,16 @@ class ResourceManager {
   std::vector<std::string> List() const;
 
  private:
-  using Key = std::pair<std::string, std::string>;
+  // Container, name and class.
+  using Key = std::tuple<std::string, std::string, std::type_index>;
 
-  absl::StatusOr<RefPtr<Resource>> LookupAny(const Key& key) const;
   template <typename T>
-  static absl::StatusOr<RefPtr<T>> CastTo(const Key& key, const RefPtr<Resource>& resource);
+  static Key KeyOf(absl::string_view container, absl::string_view name) {
+    return Key(container.empty() ? std::string(kDefaultContainer) : std::string(container),
+               std::string(name), std::type_index(typeid(T)));
+  }
+  absl::StatusOr<RefPtr<Resource>> LookupAny(const Key& key) const;
+  absl::Status DeleteKey(const Key& key);
 
   mutable Mutex mu_;
   std::map<Key, RefPtr<Resource>> resources_ ABSL_GUARDED_BY(mu_);
@@ -95,26 +111,20 @@ class Variable : public Resource {
   Tensor value_ ABSL_GUARDED_BY(mu_);
 };
 
-template <typename T>
-absl::StatusOr<RefPtr<T>> ResourceManager::CastTo(const Key& key,
-                                                  const RefPtr<Resource>& resource) {
-  T* cast = dynamic_cast<T*>(resource.get());
-  if (cast == nullptr) {
-    return errors::InvalidArgument("resource '", key.first, "/", key.second, "' is a ",
-                                   resource->DebugString(), ", which is not what is wanted here");
-  }
-  return RefPtr<T>::Share(cast);
-}
+// One that ops share by reference (VariableV2): its names are not those of variables by handle.
+class ReferenceVariable final : public Variable {
+ public:
+  using Variable::Variable;
+};
 
 template <typename T>
 absl::StatusOr<RefPtr<T>> ResourceManager::LookupOrCreate(
     absl::string_view container, absl::string_view name,
     const std::function<absl::StatusOr<RefPtr<T>>()>& create) {
-  const Key key(container.empty() ? std::string(kDefaultContainer) : std::string(container),
-                std::string(name));
+  const Key key = KeyOf<T>(container, name);
   MutexLock lock(mu_);
   const auto found = resources_.find(key);
-  if (found != resources_.end()) return CastTo<T>(key, found->second);
+  if (found != resources_.end()) return RefPtr<T>::Share(static_cast<T*>(found->second.get()));
   TANDEM_ASSIGN_OR_RETURN(RefPtr<T> made, create());
   resources_.emplace(key, made);
   return made;
@@ -123,10 +133,8 @@ absl::StatusOr<RefPtr<T>> ResourceManager::LookupOrCreate(
 template <typename T>
 absl::StatusOr<RefPtr<T>> ResourceManager::Lookup(absl::string_view container,
                                                   absl::string_view name) const {
-  const Key key(container.empty() ? std::string(kDefaultContainer) : std::string(container),
-                std::string(name));
-  TANDEM_ASSIGN_OR_RETURN(const RefPtr<Resource> resource, LookupAny(key));
-  return CastTo<T>(key, resource);
+  TANDEM_ASSIGN_OR_RETURN(const RefPtr<Resource> resource, LookupAny(KeyOf<T>(container, name)));
+  return RefPtr<T>::Share(static_cast<T*>(resource.get()));
 }
 
 }  // namespace tandem

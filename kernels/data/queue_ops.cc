@@ -70,7 +70,7 @@ class QueueKernel : public Kernel {
   ~QueueKernel() override {
     MutexLock lock(mu_);
     // Somebody may have cleared the container before; then there is nothing to forget.
-    if (private_to_ != nullptr && queue_) (void)private_to_->Delete(container_, name_);
+    if (private_to_ != nullptr && queue_) (void)private_to_->Delete<FifoQueue>(container_, name_);
   }
 
  private:

@@ -41,11 +41,11 @@ class VariableKernel : public Kernel {
   absl::Status Compute(KernelContext& c) override {
     MutexLock lock(mu_);
     if (!variable_ || variable_->is_forgotten()) {
-      TANDEM_ASSIGN_OR_RETURN(variable_,
-                              c.device().resources->LookupOrCreate<Variable>(
-                                  container_, name_, [this]() -> absl::StatusOr<RefPtr<Variable>> {
-                                    return MakeRef<Variable>(dtype_, shape_);
-                                  }));
+      TANDEM_ASSIGN_OR_RETURN(
+          variable_, c.device().resources->LookupOrCreate<ReferenceVariable>(
+                         container_, name_, [this]() -> absl::StatusOr<RefPtr<ReferenceVariable>> {
+                           return MakeRef<ReferenceVariable>(dtype_, shape_);
+                         }));
       if (variable_->dtype() != dtype_) {
         const DataType holds = variable_->dtype();
         variable_.reset();

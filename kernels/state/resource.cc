@@ -203,7 +203,8 @@ class DestroyKernel : public Kernel {
         return errors::NotFound("variable '", handle.DebugString(), "' has no value to destroy");
       }
     }
-    return c.device().resources->Delete(handle.description().container, handle.description().name);
+    return c.device().resources->Delete(handle.description().container, handle.description().name,
+                                        *resource);
   }
 
   bool ignore_missing_ = true;

@@ -35,6 +35,10 @@
 #include "runtime/device/session_devices.h"
 #include "runtime/executor/trace.h"
 
+namespace tensorflow {
+class GraphDef;
+}  // namespace tensorflow
+
 namespace tandem {
 
 // The kernels of stateful nodes, which hold the nodes' state (the position of a random op).
@@ -77,10 +81,14 @@ struct RunOptions {
   // Where the _Send and _Recv nodes of a step of several tasks meet; outlives the run. Null: the
   // graph has none.
   Rendezvous* rendezvous = nullptr;
+  bool partition_graphs = false;  // Fills RunMetadata::partition_graphs.
 };
 
 struct RunMetadata {
   std::vector<StepTracer::Event> events;
+  // What ran, as passes left it, for people to look at: nodes that only the runtime makes are among
+  // them. One for each task.
+  std::vector<std::shared_ptr<const tensorflow::GraphDef>> partition_graphs;
 };
 
 class Session {
@@ -104,6 +112,39 @@ class Session {
     // when `options` has one. The session may not be destroyed before `done` has been called.
     virtual void Start(std::vector<Tensor> feeds, const RunOptions& options, RunMetadata* metadata,
                        Done done) = 0;
+  };
+
+  // One step that is given its feeds, and asked for its results, bit by bit, in any number of
+  // calls. It begins with the first call, and is over when all feeds and fetches were named and the
+  // step has ended, or with its first error.
+  //
+  // Threads: any. Lifetime: must not outlive the session.
+  class PartialRun {
+   public:
+    // REQUIRES: no call goes on. Ends the step, if it runs, and waits for it.
+    virtual ~PartialRun() = default;
+
+    // Results in the order of `fetches`. Of the options the trace counts in the first call, whose
+    // events are in the metadata of the last one.
+    //
+    // InvalidArgument, and the run goes on: a name that the signature does not have, or that an
+    // earlier call named; a feed that does not fit; a fetch that depends on a feed that is still
+    // missing. InvalidArgument, too, when it is over. All other errors, Cancelled and
+    // DeadlineExceeded among them, are the step's, and end it.
+    virtual absl::StatusOr<std::vector<Tensor>> Run(const RunOptions& options, const Feeds& feeds,
+                                                    const std::vector<std::string>& fetches,
+                                                    RunMetadata* metadata) = 0;
+    absl::StatusOr<std::vector<Tensor>> Run(const Feeds& feeds,
+                                            const std::vector<std::string>& fetches) {
+      return Run(RunOptions(), feeds, fetches, nullptr);
+    }
+    // As Run, but returns at once; otherwise as Callable::Start.
+    virtual void Start(const RunOptions& options, Feeds feeds, std::vector<std::string> fetches,
+                       RunMetadata* metadata, Callable::Done done) = 0;
+    virtual bool is_over() const = 0;
+    // Cancels the step with `reason`, which is no success. `ended` is called once, on any thread,
+    // when nothing of it runs any more.
+    virtual void End(const absl::Status& reason, absl::AnyInvocable<void()> ended) = 0;
   };
 
   virtual ~Session() = default;
@@ -134,6 +175,13 @@ class Session {
                                                   RunMetadata* metadata) = 0;
 
   virtual absl::StatusOr<std::unique_ptr<Callable>> MakeCallable(const RunSignature& signature) = 0;
+
+  // A run of this signature in several calls. Errors: those of MakeCallable; Unimplemented where a
+  // session has no such runs.
+  virtual absl::StatusOr<std::unique_ptr<PartialRun>> SetUpPartialRun(
+      const RunSignature& /*signature*/) {
+    return absl::UnimplementedError("this session has no partial runs");
+  }
 
   // Changes the session's graph: `extend` adds nodes. What exists already may not be changed or
   // removed. When it fails the graph and its functions are as they were.
