@@ -64,6 +64,9 @@ struct SessionOptions {
   // Threads that inner loops of the process may use. 0: as many as there are run tokens. 1: every
   // kernel computes with one thread (deterministic mode).
   int inner_parallelism = 0;
+  // What a run ends with that fetches a value of a branch that was not taken. Servers of TensorFlow
+  // say INTERNAL.
+  absl::StatusCode dead_fetch_code = absl::StatusCode::kInvalidArgument;
   // Which passes run on every graph; the environment's TANDEM_PASSES switches them on top of it
   // (core/passes/optimize.h). The evaluator is the session's own when none is given.
   OptimizeOptions optimize;
