@@ -40,6 +40,7 @@
 namespace tandem {
 
 class CollectiveRuntime;
+class FileSystem;
 class FunctionLibrary;
 class FunctionRunner;
 class Rendezvous;
@@ -53,6 +54,9 @@ struct KernelDevice {
   // Those of the session that the kernel belongs to.
   ResourceManager* resources = nullptr;
   ParallelRunner* parallel = nullptr;
+  // What a graph may touch of the machine's files. Null: all of them. Kernels ask
+  // kernels/io/file_kernel.h for it, and never open files otherwise.
+  FileSystem* files = nullptr;
 };
 
 // A value in a plan, between the node that makes it and those that consume it.

@@ -16,6 +16,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -95,8 +96,14 @@ class DeviceSet {
   Device* Find(absl::string_view name) const;
   const std::string& prefix() const { return prefix_; }
 
+  // What graphs that run on these devices may touch of the machine's files. Null: all of them.
+  const std::shared_ptr<FileSystem>& files() const { return files_; }
+  // REQUIRES: no session uses the devices yet.
+  void set_files(std::shared_ptr<FileSystem> files) { files_ = std::move(files); }
+
  private:
   std::string prefix_;
+  std::shared_ptr<FileSystem> files_;
   std::vector<std::unique_ptr<Device>> devices_;
 };
 

@@ -9,6 +9,7 @@ SessionDevices::SessionDevices(std::shared_ptr<DeviceSet> devices) : devices_(st
     auto view = std::make_unique<View>();
     view->kernel_device = device->kernel_device();
     view->kernel_device.resources = &view->resources;
+    view->kernel_device.files = devices_->files().get();
     views_.emplace(device.get(), std::move(view));
   }
 }

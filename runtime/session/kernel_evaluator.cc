@@ -46,6 +46,7 @@ absl::StatusOr<std::vector<Tensor>> KernelEvaluator::Evaluate(const Request& req
   KernelDevice device = place->kernel_device();
   device.allocator = &allocator;
   device.resources = &resources;
+  device.files = devices_.files().get();
 
   TANDEM_ASSIGN_OR_RETURN(const KernelDef* def, OpRegistry::Global().FindKernel(
                                                     *request.op, device.type, *request.attrs));
