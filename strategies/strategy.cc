@@ -128,14 +128,13 @@ absl::StatusOr<std::unique_ptr<Strategy>> OverDevices(LocalStrategy::Kind kind,
                                          std::move(devices));
 }
 
-// The fastest type that the environment declares devices of, in the order of core/passes/place.h.
-// SIM only imitates a device.
+// The fastest type that the environment declares devices of.
 absl::StatusOr<std::string> FastestType() {
   TANDEM_ASSIGN_OR_RETURN(const std::shared_ptr<DeviceSet> devices, DeviceSet::FromEnvironment());
-  for (const char* type : {kCuda, kCpu}) {
-    if (!DevicesOfType(*devices, type).empty()) return std::string(type);
+  for (const absl::string_view type : kDeviceTypesByPreference) {
+    if (!DevicesOfType(*devices, std::string(type)).empty()) return std::string(type);
   }
-  return std::string(kSim);
+  return errors::FailedPrecondition("the environment declares no devices");
 }
 
 // What TF_CONFIG says may be done here: one task can train by itself.

@@ -1,6 +1,7 @@
 #include "core/passes/place.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -20,10 +21,10 @@ struct Candidate {
   int rank;  // Lower is better.
 };
 
+// Types that nobody ranked come last.
 int RankOfType(const std::string& type) {
-  if (type == kCuda) return 0;
-  if (type == kCpu) return 1;
-  return 2;  // SIM is for those who ask for it.
+  return static_cast<int>(absl::c_find(kDeviceTypesByPreference, type) -
+                          std::begin(kDeviceTypesByPreference));
 }
 
 // Nodes that have to stay together, as a forest over node ids.

@@ -4,7 +4,7 @@
 // with those it cannot be parted from: whoever holds a reference or a handle runs where the
 // variable lives, a loop's NextIteration runs where its Merge does, and the attribute _class
 // ("loc:@name") asks for company too. Among the devices
-// left, the fastest type counts (GPU, CPU, SIM), then the lowest number.
+// left, the fastest type counts (kDeviceTypesByPreference), then the lowest number.
 #ifndef TANDEM_CORE_PASSES_PLACE_H_
 #define TANDEM_CORE_PASSES_PLACE_H_
 
