@@ -14,6 +14,7 @@
 #include "core/graph/memory_kind.h"
 #include "core/passes/node_kinds.h"
 #include "runtime/executor/control_flow.h"
+#include "runtime/threads/inner_loop.h"
 #include "runtime/threads/run_tokens.h"
 
 namespace tandem {
@@ -370,7 +371,8 @@ class Compiler {
     }
     const int threads = options_.inner_parallelism > 0 ? options_.inner_parallelism
                                                        : RunTokens::Process().capacity();
-    plan_->inner_parallelism = std::max(1, threads / std::max(1, static_cast<int>(devices.size())));
+    plan_->inner_parallelism =
+        ReserveParallelism(std::max(1, threads / std::max(1, static_cast<int>(devices.size()))));
     // How often a node of a loop runs is not known: its values stay with the allocator.
     plan_->plans_memory = options_.plan_memory && plan_->frames == nullptr;
     plan_->costs.reset(new std::atomic<int32_t>[plan_->nodes.size()]());

@@ -34,7 +34,8 @@ class LimitedAllocator final : public Allocator {
 
 KernelEvaluator::KernelEvaluator(const DeviceSet& devices, int inner_parallelism)
     : devices_(devices),
-      threads_(inner_parallelism > 0 ? inner_parallelism : RunTokens::Process().capacity()) {}
+      threads_(ReserveParallelism(inner_parallelism > 0 ? inner_parallelism
+                                                        : RunTokens::Process().capacity())) {}
 
 absl::StatusOr<std::vector<Tensor>> KernelEvaluator::Evaluate(const Request& request) {
   const Device* const place = devices_.Find(request.device);

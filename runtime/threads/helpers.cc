@@ -39,6 +39,16 @@ Errand* WaitForCall(Helper* self) {
   }
 }
 
+// Sends an idle helper, which the caller took from the idle ones, on its way.
+void Send(Helper* helper, Errand* errand, HelperPool::Token token) {
+  helper->token = token;
+  helper->call.store(errand);
+  if (helper->asleep.load()) {
+    MutexLock lock(helper->mu);
+    helper->wake.NotifyOne();
+  }
+}
+
 }  // namespace
 
 HelperPool& HelperPool::Process() {
@@ -48,38 +58,66 @@ HelperPool& HelperPool::Process() {
 
 Helper* HelperPool::Call(Errand* errand, Token token) {
   Helper* helper = nullptr;
-  int number = 0;
   {
     MutexLock lock(mu_);
-    if (idle_.empty()) {
-      number = size_++;
-    } else {
+    if (!idle_.empty()) {
       helper = idle_.back();
       idle_.pop_back();
     }
   }
-  if (helper == nullptr) {
-    helper = new Helper;
-    helper->token = token;
-    helper->call.store(errand);
-    std::thread thread =
-        StartThread(absl::StrCat("tandem-help-", number), [this, helper] { RunHelper(helper); });
-    if (thread.joinable()) {
-      thread.detach();
-      return helper;
-    }
-    delete helper;
+  if (helper == nullptr) return Start(errand, token);
+  Send(helper, errand, token);
+  return helper;
+}
+
+void HelperPool::CallOrWait(Errand* errand, Token token) {
+  if (Call(errand, token) != nullptr) return;
+  Helper* helper = nullptr;
+  {
     MutexLock lock(mu_);
-    --size_;
-    return nullptr;
+    ++waiting_;
+    while (idle_.empty()) became_idle_.Wait(mu_);
+    --waiting_;
+    helper = idle_.back();
+    idle_.pop_back();
   }
+  Send(helper, errand, token);
+}
+
+int HelperPool::Reserve(int wanted) {
+  while (true) {
+    {
+      MutexLock lock(mu_);
+      if (size_ >= wanted) return size_;
+    }
+    Helper* const helper = Start(nullptr, Token::kNone);
+    MutexLock lock(mu_);
+    if (helper == nullptr) return size_;
+    idle_.insert(idle_.begin(), helper);  // At the cold end: it has yet to start.
+    if (waiting_ > 0) became_idle_.NotifyOne();
+  }
+}
+
+Helper* HelperPool::Start(Errand* errand, Token token) {
+  int number = 0;
+  {
+    MutexLock lock(mu_);
+    if (size_ >= limit_) return nullptr;
+    number = size_++;
+  }
+  auto* const helper = new Helper;
   helper->token = token;
   helper->call.store(errand);
-  if (helper->asleep.load()) {
-    MutexLock lock(helper->mu);
-    helper->wake.NotifyOne();
+  std::thread thread =
+      StartThread(absl::StrCat("tandem-help-", number), [this, helper] { RunHelper(helper); });
+  if (thread.joinable()) {
+    thread.detach();
+    return helper;
   }
-  return helper;
+  delete helper;
+  MutexLock lock(mu_);
+  --size_;
+  return nullptr;
 }
 
 bool HelperPool::TakeBack(Helper* helper, Errand* errand) {
@@ -88,6 +126,7 @@ bool HelperPool::TakeBack(Helper* helper, Errand* errand) {
   MutexLock lock(mu_);
   // At the cold end: the helper has not woken up yet.
   idle_.insert(idle_.begin(), helper);
+  if (waiting_ > 0) became_idle_.NotifyOne();
   return true;
 }
 
@@ -105,6 +144,7 @@ void HelperPool::RunHelper(Helper* self) {
       // for the few instructions that are left.
       MutexLock lock(mu_);
       idle_.push_back(self);
+      if (waiting_ > 0) became_idle_.NotifyOne();
     }
     errand->Done();
   }
@@ -113,6 +153,11 @@ void HelperPool::RunHelper(Helper* self) {
 int HelperPool::size() const {
   MutexLock lock(mu_);
   return size_;
+}
+
+void HelperPool::SetLimit(int limit) {
+  MutexLock lock(mu_);
+  limit_ = limit;
 }
 
 void HelpersDone::Arrive() {

@@ -8,14 +8,15 @@
 // idle) and then sleeps. The one that became idle last is called first: it may still spin, and its
 // caches are warm.
 //
-// Helpers are started when one is called and none is idle. They never end: the pool grows to the
-// most that were ever needed at once, which is one less than the number of run tokens, or than the
-// largest OpenMP team.
+// Helpers are started when one is called and none is idle, or reserved. They never end: the pool
+// grows to the most that were ever needed at once, which is one less than the number of run tokens,
+// or than the largest OpenMP team.
 // The pool is never destroyed, for the reasons that thread_pool.h gives for the executor's.
 #ifndef TANDEM_RUNTIME_THREADS_HELPERS_H_
 #define TANDEM_RUNTIME_THREADS_HELPERS_H_
 
 #include <atomic>
+#include <limits>
 #include <vector>
 
 #include "core/base/mutex.h"
@@ -51,6 +52,15 @@ class HelperPool {
   // is logged); a token that the caller took is then still the caller's.
   Helper* Call(Errand* errand, Token token);
 
+  // The same, but waits for a helper when the system refuses another thread.
+  // REQUIRES: there are helpers that are not the caller's (Reserve), and none of them waits, in
+  // turn, for the caller.
+  void CallOrWait(Errand* errand, Token token);
+
+  // Starts helpers until there are `wanted`. Returns how many there are, which is less when the
+  // system refuses (logged): whoever needs no more of them than this gets them, if not at once.
+  int Reserve(int wanted);
+
   // Takes a call back. True: the helper never began, it will not call Done(), and a token that was
   // brought for it is the caller's again. False: it has begun, and has called Done() or will.
   bool TakeBack(Helper* helper, Errand* errand);
@@ -58,13 +68,21 @@ class HelperPool {
   // Helpers started so far.
   int size() const;
 
+  // From now on starts none beyond `limit`, as if the system refused. For tests.
+  void SetLimit(int limit);
+
  private:
   HelperPool() = default;
+  // Starts a helper, with an errand or (null) without. Null when the system refuses.
+  Helper* Start(Errand* errand, Token token);
   void RunHelper(Helper* self);
 
   mutable Mutex mu_;
   std::vector<Helper*> idle_ ABSL_GUARDED_BY(mu_);  // The last one is the last that became idle.
+  CondVar became_idle_;                             // For those that wait.
+  int waiting_ ABSL_GUARDED_BY(mu_) = 0;
   int size_ ABSL_GUARDED_BY(mu_) = 0;
+  int limit_ ABSL_GUARDED_BY(mu_) = std::numeric_limits<int>::max();
 };
 
 // Lets the caller wait for its helpers.

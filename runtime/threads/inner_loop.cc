@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "absl/container/inlined_vector.h"
+#include "core/base/log.h"
 #include "runtime/threads/helpers.h"
 #include "runtime/threads/run_tokens.h"
 
@@ -117,6 +118,14 @@ class Runner final : public ParallelRunner {
 
 int InnerParallelism() {
   return inner_parallelism != 0 ? inner_parallelism : RunTokens::Process().capacity();
+}
+
+int ReserveParallelism(int threads) {
+  const int got = 1 + HelperPool::Process().Reserve(threads - 1);
+  if (got >= threads) return threads;
+  TANDEM_LOG(Warning) << "kernels compute with " << got << " instead of " << threads
+                      << " threads: the system refuses more (ulimit -u, pids.max)";
+  return got;
 }
 
 ScopedInnerParallelism::ScopedInnerParallelism(int threads) : outer_(inner_parallelism) {

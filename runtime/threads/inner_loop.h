@@ -17,8 +17,12 @@ namespace tandem {
 // run tokens unless a ScopedInnerParallelism says otherwise.
 int InnerParallelism();
 
+// `threads`, or as many as the system lets us start, with a line of the log. Their helpers are
+// started here, so that no kernel which counts on the number lacks one.
+int ReserveParallelism(int threads);
+
 // Sets InnerParallelism() of this thread for a scope. An executor opens one around each kernel,
-// with the device's share of the cores. Values below 1 count as 1.
+// with the device's share of the cores, which its plan has reserved. Values below 1 count as 1.
 class ScopedInnerParallelism {
  public:
   explicit ScopedInnerParallelism(int threads);

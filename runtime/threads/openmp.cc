@@ -50,8 +50,6 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/time/clock.h"
-#include "core/base/log.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "runtime/threads/helpers.h"
@@ -130,10 +128,7 @@ class Team final : public Errand {
   void Run() {
     const int with_token = std::min(size_, RunTokens::Process().capacity());
     TokenCollector::Process().Collect(with_token - 1);
-    for (int i = 1; i < size_; ++i) {
-      done_.Expect();
-      CallHelper(i < with_token ? HelperPool::Token::kBrought : HelperPool::Token::kNone);
-    }
+    CallHelpers(with_token);
     RunMember(0);
     done_.Wait();
   }
@@ -177,21 +172,17 @@ class Team final : public Errand {
     current = outer;
   }
 
-  void CallHelper(HelperPool::Token token) {
-    const absl::Time give_up = absl::Now() + kPatience;
-    while (HelperPool::Process().Call(this, token) == nullptr) {
-      // The system refuses a thread. Other teams end and give helpers back; but a region can
-      // neither fail nor start without all of its members.
-      if (absl::Now() > give_up) {
-        TANDEM_LOG(Fatal) << "no thread for a team of " << size_ << " within " << kPatience
-                          << "; raise the limit of processes (ulimit -u, pids.max) or set "
-                             "TANDEM_NUM_THREADS=1";
-      }
-      absl::SleepFor(absl::Milliseconds(10));
+  void CallHelpers(int with_token) {
+    // Where the system refuses more threads, two teams with a part of the helpers each would wait
+    // for the other's: only one calls at a time. The teams that run need nothing to end.
+    static Mutex& turn = *new Mutex;
+    MutexLock lock(turn);
+    for (int i = 1; i < size_; ++i) {
+      done_.Expect();
+      HelperPool::Process().CallOrWait(
+          this, i < with_token ? HelperPool::Token::kBrought : HelperPool::Token::kNone);
     }
   }
-
-  static constexpr absl::Duration kPatience = absl::Seconds(30);
 
   const RegionFunction function_;
   void* const data_;
@@ -250,8 +241,13 @@ TANDEM_OPENMP_ENTRY void GOMP_parallel(void (*function)(void*), void* data, unsi
                                        unsigned flags) {
   using namespace tandem;  // NOLINT
   (void)flags;
-  const int asked = num_threads == 0 ? InnerParallelism() : static_cast<int>(num_threads);
-  if (asked <= 1 || current.in_parallel) {
+  int size = num_threads == 0 ? InnerParallelism() : static_cast<int>(num_threads);
+  if (size > 1 && !current.in_parallel) {
+    // Fewer than asked for, where the system refuses threads: OpenMP allows it. Kernels that count
+    // on their number (oneDNN's) ask for no more than their plan has reserved.
+    size = std::min(size, 1 + HelperPool::Process().Reserve(size - 1));
+  }
+  if (size <= 1 || current.in_parallel) {
     const Member outer = current;
     current = {nullptr, 0, 1, outer.in_parallel};
     function(data);
@@ -260,7 +256,7 @@ TANDEM_OPENMP_ENTRY void GOMP_parallel(void (*function)(void*), void* data, unsi
   }
   Count(counts.teams);
   ScopedRunToken token;
-  Team(function, data, asked).Run();
+  Team(function, data, size).Run();
 }
 
 TANDEM_OPENMP_ENTRY void GOMP_barrier() {

@@ -3,6 +3,7 @@
 #include "runtime/threads/openmp.h"
 
 #include <atomic>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -208,6 +209,40 @@ TEST_F(OpenMpTest, HelpersAreReusedFromTeamToTeam) {
   const int before = HelperPool::Process().size();
   for (int i = 0; i < 1000; ++i) Parallel(2, [] {});
   EXPECT_EQ(HelperPool::Process().size(), before);
+}
+
+TEST_F(OpenMpTest, WhereTheSystemRefusesThreadsTeamsAreSmallerAndShareWhatThereIs) {
+  HelperPool& pool = HelperPool::Process();
+  pool.Reserve(3);
+  const int helpers = pool.size();
+  pool.SetLimit(helpers);
+  EXPECT_EQ(ReserveParallelism(helpers + 10), helpers + 1);
+  EXPECT_EQ(ReserveParallelism(2), 2);
+  std::atomic<int> members{0};
+  Parallel(static_cast<unsigned>(helpers) + 10, [&] {
+    EXPECT_EQ(omp_get_num_threads(), helpers + 1);
+    ++members;
+    GOMP_barrier();
+  });
+  EXPECT_EQ(members, helpers + 1);
+
+  // Each wants all helpers at once, and the barrier lets nobody go on without them.
+  members = 0;
+  std::vector<std::thread> callers;
+  for (int t = 0; t < 4; ++t) {
+    callers.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) {
+        Parallel(static_cast<unsigned>(helpers) + 1, [&] {
+          ++members;
+          GOMP_barrier();
+        });
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(members, 4 * 50 * (helpers + 1));
+  EXPECT_EQ(pool.size(), helpers);
+  pool.SetLimit(std::numeric_limits<int>::max());
 }
 
 TEST_F(OpenMpTest, GangsAndLoopsShareHelpersAndTokens) {
