@@ -10,10 +10,17 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/io/bundle.h"
+#include "core/io/file.h"
 #include "core/kernel/kernel.h"
 #include "kernels/io/file_thread.h"
 
 namespace tandem::io {
+
+// The files that a graph may touch. Kernels come to files by this alone.
+inline FileSystem* FilesOf(const KernelContext& c) {
+  FileSystem* const files = c.device().files;
+  return files != nullptr ? files : PosixFileSystem();
+}
 
 class FileKernel : public AsyncKernel {
  public:

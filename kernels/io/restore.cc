@@ -51,7 +51,7 @@ class RestoreKernel final : public FileKernel {
     BundleReaderOptions options;
     options.parallel_for = Parallel(c);
     TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader,
-                            BundleReader::Open(PosixFileSystem(), prefix, options));
+                            BundleReader::Open(FilesOf(c), prefix, options));
     // What is missing or does not fit is said before anything is read.
     for (size_t i = 0; i < names.size(); ++i) {
       TANDEM_ASSIGN_OR_RETURN(const BundleEntry* const entry, reader->Lookup(names[i]));

@@ -48,7 +48,7 @@ class SaveKernel final : public FileKernel {
     BundleWriterOptions options;
     options.parallel_for = Parallel(c);
     TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<BundleWriter> writer,
-                            BundleWriter::Create(PosixFileSystem(), prefix, options));
+                            BundleWriter::Create(FilesOf(c), prefix, options));
     for (size_t i = 0; i < names.size(); ++i) {
       TANDEM_RETURN_IF_ERROR(CheckCancelled(c));
       const Tensor& tensor = c.input(kFirstTensor + static_cast<int>(i));
@@ -78,7 +78,7 @@ class MergeKernel final : public FileKernel {
                             StringsArgument(c.input(0), "checkpoint_prefixes"));
     TANDEM_ASSIGN_OR_RETURN(const std::string destination,
                             StringArgument(c.input(1), "destination_prefix"));
-    return MergeBundles(PosixFileSystem(), prefixes, destination, options_);
+    return MergeBundles(FilesOf(c), prefixes, destination, options_);
   }
 
  private:
