@@ -37,6 +37,8 @@ class OwnedFd {
   bool is_valid() const { return fd_ >= 0; }
   int get() const { return fd_; }
   void Reset();
+  // Gives the descriptor to the caller.
+  int Release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_ = -1;
