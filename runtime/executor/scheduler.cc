@@ -15,6 +15,9 @@ namespace {
 // Below this a task is not worth another thread.
 constexpr int64_t kHandOverNanoseconds = 60'000;
 
+// For how long others wait for a step that goes on and on.
+constexpr int64_t kSliceNanoseconds = 20'000'000;
+
 constexpr int64_t kNoDeadline = std::numeric_limits<int64_t>::max();
 
 // So that a time far away is no overflow of nanoseconds.
@@ -75,10 +78,15 @@ void StepScheduler::WakeHelperLocked() {
 }
 
 void StepScheduler::RunHelper() {
-  const RefPtr<StepScheduler> self(this);
+  RefPtr<StepScheduler> self(this);
   TaskQueue queue(this);
   for (;;) {
-    Drain(queue, kNoDeadline);
+    if (!Drain(queue, kNoDeadline, /*is_helper=*/true)) {
+      // It goes on when those who wait now have had their turn.
+      ExecutorPool().Schedule([this] { RunHelper(); });
+      self.release();
+      return;
+    }
     MutexLock lock(mu_);
     if (shared_.empty()) {
       --helpers_;
@@ -95,24 +103,45 @@ bool StepScheduler::TakeShared(Task* task) {
   return true;
 }
 
-bool StepScheduler::Drain(TaskQueue& queue, int64_t deadline) {
-  // Reading the clock before every task would cost as much as a small task does, so that it is done
+void StepScheduler::ShareAll(TaskQueue& queue) {
+  MutexLock lock(mu_);
+  while (!queue.empty()) shared_.push_back(queue.Pop());
+  if (driver_waits_) changed_.NotifyOne();
+}
+
+bool StepScheduler::Drain(TaskQueue& queue, int64_t deadline, bool is_helper) {
+  // Looking around before every task would cost as much as a small task does, so that it is done
   // when about so many nanoseconds have gone by, as far as the costs of the tasks are known.
   constexpr int64_t kNanosecondsPerLook = 20'000;
   constexpr int64_t kLeastCost = 300;
   int64_t elapsed = 0;
+  int64_t others_since = 0;  // When others were seen waiting; 0: none do.
   for (;;) {
     while (!queue.empty()) {
-      if (deadline != kNoDeadline && elapsed >= kNanosecondsPerLook) {
+      if (elapsed >= kNanosecondsPerLook) {
         elapsed = 0;
-        if (MonotonicNanoseconds() >= deadline) {
-          MutexLock lock(mu_);
-          while (!queue.empty()) shared_.push_back(queue.Pop());
-          return false;
+        const bool gives_place = is_helper && ExecutorPool().HasQueued();
+        const bool others_wait = gives_place || RunTokens::Process().HasWaiters();
+        if (!others_wait) others_since = 0;
+        if (others_wait || deadline != kNoDeadline) {
+          const int64_t now = MonotonicNanoseconds();
+          if (now >= deadline) {
+            ShareAll(queue);
+            return false;
+          }
+          if (others_wait && others_since == 0) others_since = now;
+          if (others_wait && now - others_since >= kSliceNanoseconds) {
+            others_since = 0;
+            if (gives_place) {
+              ShareAll(queue);
+              return false;
+            }
+            ScopedRunTokenRelease released;
+          }
         }
       }
       const Task task = queue.Pop();
-      if (deadline != kNoDeadline) elapsed += std::max(kLeastCost, task.run->CostOf(task));
+      elapsed += std::max(kLeastCost, task.run->CostOf(task));
       task.run->Execute(task);
     }
     Task task;
@@ -135,7 +164,7 @@ bool StepScheduler::DriveUntilFinished(absl::FunctionRef<void()> begin, absl::Ti
                 absl::ToInt64Nanoseconds(std::min(deadline - absl::Now(), kLongestStep));
   begin();
   for (;;) {
-    const bool drained = Drain(queue, steady_deadline);
+    const bool drained = Drain(queue, steady_deadline, /*is_helper=*/false);
     MutexLock lock(mu_);
     if (!drained && !finished_) {
       has_driver_ = false;

@@ -11,7 +11,9 @@
 // stack. Completions of asynchronous kernels arrive from any thread; they add tasks too.
 //
 // Threads hold a run token while they run tasks (runtime/threads/run_tokens.h). One thread and one
-// token are enough for everything.
+// token are enough for everything. Steps that do not end do not keep other steps from running: a
+// thread that has worked for 20 ms while others waited for a token gives its own up, and a helper
+// its place in the pool.
 #ifndef TANDEM_RUNTIME_EXECUTOR_SCHEDULER_H_
 #define TANDEM_RUNTIME_EXECUTOR_SCHEDULER_H_
 
@@ -94,9 +96,11 @@ class StepScheduler : public RefCounted {
   void Reset();
 
  private:
-  // Runs tasks at hand, then shared ones, until there are none, or until `deadline`: then returns
-  // false, and the tasks at hand are shared.
-  bool Drain(TaskQueue& queue, int64_t deadline);
+  // Runs tasks at hand, then shared ones, until there are none. False: before that, the deadline
+  // came, or a helper has to give way to others that wait for its thread; what it had at hand is
+  // shared then.
+  bool Drain(TaskQueue& queue, int64_t deadline, bool is_helper);
+  void ShareAll(TaskQueue& queue);
   bool TakeShared(Task* task);
   void WakeHelperLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RunHelper();

@@ -44,6 +44,9 @@ class ThreadPool {
   // Threads started so far.
   int thread_count() const;
 
+  // Whether closures wait for a thread: a hint, outdated when it returns.
+  bool HasQueued() const { return queued_.load(std::memory_order_relaxed) > 0; }
+
  private:
   void RunWorker();
   // Waits until there is work that may run; false: the pool ends.
