@@ -84,7 +84,7 @@ absl::Status StepRun::Dereference(const PlanNode& node, Slot* slots, Slot* deref
   return absl::OkStatus();
 }
 
-absl::StatusOr<Tensor> StepRun::TakeResult(Slot& slot) {
+absl::StatusOr<Tensor> StepRun::TakeResult(Slot& slot) const {
   switch (slot.state) {
     case Slot::State::kValue:
       if (slot.uses.fetch_sub(1, std::memory_order_acq_rel) == 1) {
@@ -101,8 +101,8 @@ absl::StatusOr<Tensor> StepRun::TakeResult(Slot& slot) {
       return value;
     }
     case Slot::State::kDead:
-      return errors::InvalidArgument(
-          "lies on a branch that was not taken, so that it has no value");
+      return absl::Status(environment_->dead_fetch_code,
+                          "lies on a branch that was not taken, so that it has no value");
     case Slot::State::kEmpty:
       break;
   }

@@ -27,6 +27,8 @@ struct StepEnvironment : StepContext {
   // Nobody drives the step and waits for its end. The end is then a task: it must not come on the
   // stack of whoever cancels the step, since the step's cancellation goes with it.
   bool is_driven = true;
+  // The error of a run whose result is dead.
+  absl::StatusCode dead_fetch_code = absl::StatusCode::kInvalidArgument;
 };
 
 class StepRun {
@@ -85,7 +87,7 @@ class StepRun {
   absl::Status Dereference(const PlanNode& node, Slot* slots, Slot* dereferenced,
                            Slot** pointers) const;
   // The result behind a slot.
-  static absl::StatusOr<Tensor> TakeResult(Slot& slot);
+  absl::StatusOr<Tensor> TakeResult(Slot& slot) const;
 
   void Measure(const Invocation& invocation);
   std::string Describe(const Invocation& invocation) const;

@@ -9,10 +9,13 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "core/base/status.h"
+#include "core/graph/export.h"
+#include "proto/graph.pb.h"
 #include "runtime/collective/in_process.h"
 #include "runtime/executor/step_run.h"
 #include "runtime/session/compile.h"
 #include "runtime/session/function_runtime.h"
+#include "runtime/session/partial_run.h"
 
 namespace tandem {
 namespace {
@@ -24,6 +27,7 @@ std::string SignatureKey(const RunSignature& signature) {
     for (const std::string& name : *names) absl::StrAppend(&key, name.size(), ":", name);
     key += ';';
   }
+  if (signature.is_partial) key += "partial";
   return key;
 }
 
@@ -100,12 +104,26 @@ class CompiledSignature {
 
   const RunSignature& signature() const { return signature_; }
 
+  // The graph of the plan, for people to look at. Made when somebody asks for it first.
+  absl::StatusOr<std::shared_ptr<const tensorflow::GraphDef>> GraphForPeople() {
+    MutexLock lock(mu_);
+    if (graph_for_people_ == nullptr) {
+      ExportOptions options;
+      options.placed_devices = true;
+      options.internal_ops = true;
+      TANDEM_ASSIGN_OR_RETURN(tensorflow::GraphDef def, ExportGraphDef(*plan_->graph, options));
+      graph_for_people_ = std::make_shared<const tensorflow::GraphDef>(std::move(def));
+    }
+    return graph_for_people_;
+  }
+
  private:
   const RunSignature signature_;
   const std::unique_ptr<Plan> plan_;
   const std::vector<PartialShape> feed_shapes_;
   Mutex mu_;
   std::vector<std::unique_ptr<StepState>> idle_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<const tensorflow::GraphDef> graph_for_people_ ABSL_GUARDED_BY(mu_);
 };
 
 class LocalSession final : public Session {
@@ -160,6 +178,15 @@ class LocalSession final : public Session {
     return std::make_unique<SessionCallable>(this, compiled);
   }
 
+  absl::StatusOr<std::unique_ptr<PartialRun>> SetUpPartialRun(
+      const RunSignature& signature) override {
+    RunSignature partial = signature;
+    partial.is_partial = true;
+    TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<const PartialSignature> description, Describe(partial));
+    TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Callable> callable, MakeCallable(partial));
+    return NewPartialRun(std::move(description), std::move(callable));
+  }
+
   absl::Status Extend(const std::function<absl::Status(Graph& graph)>& extend) override {
     if (!extend) return errors::InvalidArgument("there is nothing to extend the graph with");
     MutexLock lock(graph_mu_);
@@ -203,7 +230,8 @@ class LocalSession final : public Session {
                                                   const RunOptions& options,
                                                   std::vector<Tensor> feeds,
                                                   RunMetadata* metadata) {
-    TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<StepState> state, Prepare(compiled, options, feeds));
+    TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<StepState> state,
+                            Prepare(compiled, options, feeds, metadata));
     absl::StatusOr<std::vector<Tensor>> results(std::vector<Tensor>{});
     StepScheduler* const scheduler = state->environment.scheduler.get();
     const absl::Time deadline = options.timeout == absl::InfiniteDuration()
@@ -238,7 +266,8 @@ class LocalSession final : public Session {
           "a run that is started without waiting has no deadline of its own; cancel it in time"));
       return;
     }
-    absl::StatusOr<std::unique_ptr<StepState>> prepared = Prepare(compiled, options, feeds);
+    absl::StatusOr<std::unique_ptr<StepState>> prepared =
+        Prepare(compiled, options, feeds, metadata);
     if (!prepared.ok()) {
       done(prepared.status());
       return;
@@ -274,9 +303,14 @@ class LocalSession final : public Session {
   // A state for a run of the signature, which is registered with whoever may cancel it.
   absl::StatusOr<std::unique_ptr<StepState>> Prepare(CompiledSignature& compiled,
                                                      const RunOptions& options,
-                                                     const std::vector<Tensor>& feeds) {
+                                                     const std::vector<Tensor>& feeds,
+                                                     RunMetadata* metadata) {
     TANDEM_RETURN_IF_ERROR(compiled.CheckFeeds(feeds));
     if (all_runs_.IsCancelled()) return all_runs_.status();
+    if (options.partition_graphs && metadata != nullptr) {
+      TANDEM_ASSIGN_OR_RETURN(auto graph, compiled.GraphForPeople());
+      metadata->partition_graphs = {std::move(graph)};
+    }
     std::unique_ptr<StepState> state = compiled.Take();
     StepEnvironment& environment = state->environment;
     environment.step_id = NextStepId();
@@ -287,6 +321,7 @@ class LocalSession final : public Session {
     environment.rendezvous = options.rendezvous;
     environment.tracer = options.trace ? &state->tracer : nullptr;
     environment.is_driven = true;
+    environment.dead_fetch_code = options_.dead_fetch_code;
     state->cancellation.emplace(&all_runs_);
     environment.cancellation = &*state->cancellation;
     state->outer_cancellation = options.cancellation;
@@ -331,6 +366,24 @@ class LocalSession final : public Session {
     return compiled_.emplace(key, std::move(made)).first->second.get();
   }
 
+  absl::StatusOr<std::shared_ptr<const PartialSignature>> Describe(const RunSignature& signature) {
+    const std::string key = SignatureKey(signature);
+    {
+      MutexLock lock(mu_);
+      const auto found = partial_.find(key);
+      if (found != partial_.end()) return found->second;
+    }
+    std::shared_ptr<const PartialSignature> made;
+    {
+      MutexLock lock(graph_mu_);
+      TANDEM_ASSIGN_OR_RETURN(PartialSignature description,
+                              DescribePartialSignature(signature, graph_));
+      made = std::make_shared<const PartialSignature>(std::move(description));
+    }
+    MutexLock lock(mu_);
+    return partial_.emplace(key, std::move(made)).first->second;
+  }
+
   absl::StatusOr<std::unique_ptr<CompiledSignature>> Compile(const RunSignature& signature) {
     std::optional<Graph> graph;
     {
@@ -349,8 +402,12 @@ class LocalSession final : public Session {
     CompileOptions compile = BaseCompileOptions();
     compile.shared_kernels = shared_kernels_.get();
     TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, CompileGraph(*std::move(graph), compile));
-    plan->arg_slots.resize(signature.feeds.size(), -1);
-    return std::make_unique<CompiledSignature>(signature, std::move(plan), std::move(feed_shapes));
+    // The feeds of a partial run come while it runs; it is started without any.
+    RunSignature given = signature;
+    if (signature.is_partial) given.feeds.clear();
+    plan->arg_slots.resize(given.feeds.size(), -1);
+    return std::make_unique<CompiledSignature>(std::move(given), std::move(plan),
+                                               std::move(feed_shapes));
   }
 
   const SessionOptions options_;
@@ -363,6 +420,8 @@ class LocalSession final : public Session {
   Graph graph_ ABSL_GUARDED_BY(graph_mu_);
   Mutex mu_;
   absl::flat_hash_map<std::string, std::unique_ptr<CompiledSignature>> compiled_
+      ABSL_GUARDED_BY(mu_);
+  absl::flat_hash_map<std::string, std::shared_ptr<const PartialSignature>> partial_
       ABSL_GUARDED_BY(mu_);
 };
 
