@@ -14,6 +14,7 @@
 #include "runtime/rpc/join_tasks.h"
 #include "runtime/rpc/signature_key.h"
 #include "runtime/rpc/status_on_wire.h"
+#include "runtime/session/partial_run.h"
 
 namespace tandem {
 namespace {
@@ -91,6 +92,28 @@ class SessionOverTasks final : public Session {
     return std::make_unique<PlanCallable>(this, std::move(plan));
   }
 
+  absl::StatusOr<std::unique_ptr<PartialRun>> SetUpPartialRun(
+      const RunSignature& signature) override {
+    RunSignature partial = signature;
+    partial.is_partial = true;
+    std::shared_ptr<const PartialSignature> description;
+    {
+      MutexLock lock(graph_mu_);
+      std::shared_ptr<const PartialSignature>& known = partial_[SignatureKey(partial)];
+      if (known == nullptr) {
+        absl::StatusOr<PartialSignature> made = DescribePartialSignature(partial, graph_);
+        if (!made.ok()) {
+          partial_.erase(SignatureKey(partial));
+          return made.status();
+        }
+        known = std::make_shared<const PartialSignature>(*std::move(made));
+      }
+      description = known;
+    }
+    TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Callable> callable, MakeCallable(partial));
+    return NewPartialRun(std::move(description), std::move(callable));
+  }
+
   absl::Status Extend(const std::function<absl::Status(Graph& graph)>& extend) override {
     if (!extend) return errors::InvalidArgument("there is nothing to extend the graph with");
     MutexLock lock(graph_mu_);
@@ -141,7 +164,8 @@ class SessionOverTasks final : public Session {
   void StartPlan(std::shared_ptr<ClusterPlan> plan, std::vector<Tensor> feeds,
                  const RunOptions& options, RunMetadata* metadata, Callable::Done done) {
     absl::Status status = all_runs_.status();
-    if (status.ok()) status = plan->CheckFeeds(feeds);
+    // The feeds of a partial run come while it runs, through its rendezvous.
+    if (status.ok() && options.rendezvous == nullptr) status = plan->CheckFeeds(feeds);
     if (!status.ok()) {
       done(std::move(status));
       return;
@@ -188,6 +212,8 @@ class SessionOverTasks final : public Session {
   CancellationManager all_runs_;
   Mutex graph_mu_;
   Graph graph_ ABSL_GUARDED_BY(graph_mu_);
+  absl::flat_hash_map<std::string, std::shared_ptr<const PartialSignature>> partial_
+      ABSL_GUARDED_BY(graph_mu_);
   Mutex mu_;
   absl::flat_hash_map<std::string, std::shared_ptr<ClusterPlan>> plans_ ABSL_GUARDED_BY(mu_);
 };

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "core/base/status.h"
+#include "core/passes/partial_ends.h"
 #include "runtime/rpc/status_on_wire.h"
 #include "runtime/session/step_stats.h"
 
@@ -22,6 +23,29 @@ int64_t NewStepId() {
   return static_cast<int64_t>(random() >> 7);
 }
 
+// The own part's rendezvous when its caller has one, too: a partial run, whose feeds and results go
+// there. All else goes between the tasks.
+class TwoRendezvous final : public Rendezvous {
+ public:
+  TwoRendezvous(Rendezvous* caller, std::shared_ptr<Rendezvous> tasks)
+      : caller_(*caller), tasks_(std::move(tasks)) {}
+
+  absl::Status Send(absl::string_view key, Entry entry) override {
+    return Of(key).Send(key, std::move(entry));
+  }
+  void Receive(absl::string_view key, CancellationManager* cancellation,
+               Received received) override {
+    Of(key).Receive(key, cancellation, std::move(received));
+  }
+  void Abort(absl::Status reason) override { tasks_->Abort(std::move(reason)); }
+
+ private:
+  Rendezvous& Of(absl::string_view key) { return IsPartialKey(key) ? caller_ : *tasks_; }
+
+  Rendezvous& caller_;
+  const std::shared_ptr<Rendezvous> tasks_;
+};
+
 class ClusterStep : public std::enable_shared_from_this<ClusterStep> {
  public:
   ClusterStep(std::shared_ptr<ClusterPlan> plan, Worker* worker, CancellationManager* all_runs,
@@ -30,7 +54,9 @@ class ClusterStep : public std::enable_shared_from_this<ClusterStep> {
         worker_(*worker),
         step_id_(NewStepId()),
         traces_(options.trace),
+        shows_graphs_(options.partition_graphs),
         outer_(options.cancellation),
+        caller_rendezvous_(options.rendezvous),
         metadata_(metadata),
         done_(std::move(done)),
         watches_(plan_->parts().size()),
@@ -53,6 +79,9 @@ class ClusterStep : public std::enable_shared_from_this<ClusterStep> {
     absl::StatusOr<std::shared_ptr<Rendezvous>> rendezvous = worker_.JoinStep(step_id_);
     if (rendezvous.ok()) {
       rendezvous_ = *std::move(rendezvous);
+      if (caller_rendezvous_ != nullptr) {
+        rendezvous_ = std::make_shared<TwoRendezvous>(caller_rendezvous_, std::move(rendezvous_));
+      }
       for (size_t i = 0; i < plan_->parts().size(); ++i) StartPart(i);
       StartOwn(std::move(feeds));
     } else {
@@ -71,6 +100,7 @@ class ClusterStep : public std::enable_shared_from_this<ClusterStep> {
     request.set_graph_handle(part.graph_handle);
     request.set_step_id(step_id_);
     request.mutable_exec_opts()->set_record_timeline(traces_);
+    request.mutable_exec_opts()->set_record_partition_graphs(shows_graphs_);
     request.set_request_id(NewRequestId());
     CallOptions options;
     options.cancellation = &*cancellation_;
@@ -95,6 +125,11 @@ class ClusterStep : public std::enable_shared_from_this<ClusterStep> {
       MutexLock lock(mu_);
       running_[i] = false;
       if (status.ok() && traces_) AppendEvents(response->step_stats(), &events_);
+      if (status.ok() && shows_graphs_) {
+        for (tensorflow::GraphDef& graph : *response->mutable_partition_graph()) {
+          graphs_.push_back(std::make_shared<const tensorflow::GraphDef>(std::move(graph)));
+        }
+      }
     }
     if (!status.ok() && !cancellation_->IsCancelled()) {
       status = FromTask(status, plan_->parts()[i].client->task());
@@ -118,6 +153,7 @@ class ClusterStep : public std::enable_shared_from_this<ClusterStep> {
     options.cancellation = &*cancellation_;
     options.rendezvous = rendezvous_.get();
     options.trace = traces_;
+    options.partition_graphs = shows_graphs_;
     plan_->own()->Run(std::move(feeds), options, &own_metadata_,
                       [self = shared_from_this()](absl::StatusOr<std::vector<Tensor>> results) {
                         self->OwnEnded(std::move(results));
@@ -177,8 +213,10 @@ class ClusterStep : public std::enable_shared_from_this<ClusterStep> {
     absl::Status status;
     std::vector<Tensor> results;
     std::vector<StepTracer::Event> events;
+    std::vector<std::shared_ptr<const tensorflow::GraphDef>> graphs;
     {
       MutexLock lock(mu_);
+      graphs = std::move(graphs_);
       status = error_;
       results = std::move(results_);
       events = std::move(events_);
@@ -200,6 +238,10 @@ class ClusterStep : public std::enable_shared_from_this<ClusterStep> {
       metadata_->events = std::move(own_metadata_.events);
       for (StepTracer::Event& event : events) metadata_->events.push_back(std::move(event));
     }
+    if (shows_graphs_ && metadata_ != nullptr) {
+      metadata_->partition_graphs = std::move(own_metadata_.partition_graphs);
+      for (auto& graph : graphs) metadata_->partition_graphs.push_back(std::move(graph));
+    }
     Session::Callable::Done done = std::move(done_);
     if (status.ok()) {
       done(std::move(results));
@@ -212,7 +254,9 @@ class ClusterStep : public std::enable_shared_from_this<ClusterStep> {
   Worker& worker_;
   const int64_t step_id_;
   const bool traces_;
+  const bool shows_graphs_;
   CancellationManager* const outer_;
+  Rendezvous* const caller_rendezvous_;  // Or null.
   RunMetadata* const metadata_;
   Session::Callable::Done done_;
   // Of all parts; gone when the step ends.
@@ -231,6 +275,7 @@ class ClusterStep : public std::enable_shared_from_this<ClusterStep> {
   absl::Status error_ ABSL_GUARDED_BY(mu_);
   std::vector<Tensor> results_ ABSL_GUARDED_BY(mu_);
   std::vector<StepTracer::Event> events_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::shared_ptr<const tensorflow::GraphDef>> graphs_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace
@@ -244,7 +289,9 @@ void StartClusterStep(std::shared_ptr<ClusterPlan> plan, Worker* worker,
     RegisteredGraph& own = *plan->own();
     RunOptions alone;
     alone.cancellation = options.cancellation;
+    alone.rendezvous = options.rendezvous;
     alone.trace = options.trace;
+    alone.partition_graphs = options.partition_graphs;
     own.Run(std::move(feeds), alone, metadata,
             [plan = std::move(plan), done = std::move(done)](
                 absl::StatusOr<std::vector<Tensor>> results) mutable { done(std::move(results)); });

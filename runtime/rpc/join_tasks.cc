@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -12,6 +13,7 @@
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "core/graph/device_name.h"
+#include "runtime/rpc/secure_channel.h"
 #include "runtime/rpc/status_on_wire.h"
 
 namespace tandem {
@@ -21,6 +23,9 @@ using Devices = std::vector<std::vector<tensorflow::DeviceAttributes>>;
 
 // A port that accepts connections and drops them would be asked for ever.
 constexpr int kMostLostAnswers = 20;
+
+// A task that ends while it is asked looks like one that does not speak TLS, once.
+constexpr int kMostMismatches = 2;
 
 absl::Status CheckDevices(const WorkerClient& client, const tensorflow::GetStatusResponse& status) {
   if (status.device_attributes().empty()) {
@@ -53,41 +58,67 @@ class Join : public std::enable_shared_from_this<Join> {
         deadline_(absl::Now() + timeout),
         done_(std::move(done)),
         lost_(clients_.size(), 0),
+        mismatches_(clients_.size(), 0),
         pending_(clients_.size()),
         devices_(clients_.size()) {
     cancellation_.emplace(cancellation);
   }
 
   void Start() {
-    for (size_t i = 0; i < clients_.size(); ++i) Ask(i);
+    for (size_t i = 0; i < clients_.size(); ++i) Ask(i, /*waits=*/false);
   }
 
  private:
-  void Ask(size_t i) {
+  // One that waits until the task is there does not learn why it cannot be reached. So each is
+  // preceded by one that does not wait.
+  void Ask(size_t i, bool waits) {
     CallOptions options;
     options.deadline = std::min(deadline_, absl::Now() + report_every_);
-    options.wait_for_ready = true;
+    options.wait_for_ready = waits;
     options.cancellation = &*cancellation_;
-    clients_[i]->GetStatus(options, [self = shared_from_this(),
-                                     i](absl::StatusOr<tensorflow::GetStatusResponse> response) {
-      self->Answered(i, std::move(response));
+    clients_[i]->GetStatus(options, [self = shared_from_this(), i, waits](
+                                        absl::StatusOr<tensorflow::GetStatusResponse> response) {
+      if (waits || response.ok() || !absl::IsUnavailable(response.status()) ||
+          self->cancellation_->IsCancelled() || self->IsMismatch(i, response.status())) {
+        self->Answered(i, std::move(response));
+      } else {
+        self->Ask(i, /*waits=*/true);
+      }
     });
+  }
+
+  // Somebody listens there, and as often as that it cannot have been chance.
+  bool IsMismatch(size_t i, const absl::Status& status) {
+    if (!MayBeTlsMismatch(status)) {
+      mismatches_[i] = 0;
+      return false;
+    }
+    TANDEM_LOG(Warning) << "CreateSession: " << clients_[i]->task() << " at "
+                        << clients_[i]->address()
+                        << " listens, but no connection comes about: " << status.message();
+    const bool is_certain = absl::StrContains(status.message(), "Ssl handshake failed");
+    return is_certain || ++mismatches_[i] >= kMostMismatches;
   }
 
   void Answered(size_t i, absl::StatusOr<tensorflow::GetStatusResponse> response) {
     const WorkerClient& client = *clients_[i];
     absl::Status status = response.status();
     if (status.ok()) status = CheckDevices(client, *response);
+    if (MayBeTlsMismatch(status)) {
+      status = errors::FailedPrecondition(
+          client.task(), " at ", client.address(),
+          " listens, but it and this task do not agree about TLS: ", status.message());
+    }
     if (!cancellation_->IsCancelled()) {
       const bool is_late = absl::IsDeadlineExceeded(status);
       if (is_late && absl::Now() < deadline_) {
         TANDEM_LOG(Warning) << "CreateSession still waits for " << client.task() << " at "
                             << client.address();
-        Ask(i);
+        Ask(i, /*waits=*/false);
         return;
       }
       if (absl::IsUnavailable(status) && ++lost_[i] < kMostLostAnswers) {
-        Ask(i);
+        Ask(i, /*waits=*/true);
         return;
       }
     }
@@ -144,7 +175,9 @@ class Join : public std::enable_shared_from_this<Join> {
   const absl::Time deadline_;
   absl::AnyInvocable<void(absl::StatusOr<Devices>)> done_;
   std::optional<CancellationManager> cancellation_;
-  std::vector<int> lost_;  // Each by the calls of its task only.
+  // Each by the calls of its task only.
+  std::vector<int> lost_;
+  std::vector<int> mismatches_;  // In a row.
   Mutex mu_;
   size_t pending_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> missing_ ABSL_GUARDED_BY(mu_);

@@ -6,15 +6,16 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/graph/import.h"
-#include "core/tensor/tensor_proto.h"
 #include "proto/config.pb.h"
 #include "runtime/device/out_of_memory.h"
 #include "runtime/rpc/cluster_session.h"
+#include "runtime/rpc/session_config.h"
 #include "runtime/rpc/status_on_wire.h"
 
 namespace tandem {
@@ -31,16 +32,22 @@ std::string NewHandle() {
   return absl::StrFormat("%08x%08x", random(), random());
 }
 
-absl::Status CheckConfig(const tensorflow::ConfigProto& config) {
-  if (config.use_per_session_threads() || config.session_inter_op_thread_pool_size() > 0) {
-    return errors::InvalidArgument(
-        "use_per_session_threads and session_inter_op_thread_pool: threads belong to the server");
+// As many devices of each type as `devices` has, under another task's name.
+absl::StatusOr<std::shared_ptr<DeviceSet>> Renamed(const DeviceSet& devices, const TaskId& task) {
+  std::vector<DeviceCount> counts;
+  for (const auto& device : devices.devices()) {
+    const auto same = absl::c_find_if(
+        counts, [&](const DeviceCount& count) { return count.type == device->type(); });
+    if (same == counts.end()) {
+      counts.push_back({device->type(), 1});
+    } else {
+      ++same->count;
+    }
   }
-  if (config.cluster_def().job_size() > 0) {
-    return errors::Unimplemented(
-        "sessions that bring a cluster of their own (cluster_def) are not supported yet");
-  }
-  return absl::OkStatus();
+  TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<DeviceSet> renamed,
+                          DeviceSet::Create(counts, task.ToString()));
+  renamed->set_files(devices.files());
+  return renamed;
 }
 
 // Calls `done` with the first error, or OK, when as many have ended as were announced.
@@ -119,11 +126,17 @@ absl::Status Master::CheckRoomLocked() const {
 }
 
 absl::StatusOr<std::unique_ptr<Session>> Master::MakeLocalSession(
-    const tensorflow::ConfigProto& config, const Graph& graph) {
+    const tensorflow::ConfigProto& config, const absl::optional<TaskId>& task, const Graph& graph) {
   SessionOptions options;
   options.devices = worker_.shared_devices()->shared_devices();
-  if (!config.isolate_session_state()) options.session_devices = worker_.shared_devices();
+  if (task.has_value()) {
+    TANDEM_ASSIGN_OR_RETURN(options.devices, Renamed(*options.devices, *task));
+  } else if (!config.isolate_session_state()) {
+    options.session_devices = worker_.shared_devices();
+  }
+  options.optimize = OptimizeOptionsOf(config.graph_options());
   options.soft_placement = config.allow_soft_placement();
+  options.dead_fetch_code = absl::StatusCode::kInternal;
   return Session::Create(graph, std::move(options));
 }
 
@@ -154,25 +167,28 @@ void Master::CreateSession(const tensorflow::CreateSessionRequest& request,
       MutexLock lock(mu_);
       TANDEM_RETURN_IF_ERROR(CheckRoomLocked());
     }
-    TANDEM_RETURN_IF_ERROR(CheckConfig(request.config()));
+    TANDEM_ASSIGN_OR_RETURN(
+        const absl::optional<TaskId> task,
+        OwnTaskIn(request.config().cluster_def(), request.target(), worker_.tasks().own()));
     TANDEM_RETURN_IF_ERROR(CheckNodes(CountNodes(request.graph_def()), limits_));
     absl::StatusOr<Graph> imported = ImportGraphDef(request.graph_def(), LimitedImport(limits_));
     if (!imported.ok()) return ExplainImport(imported.status(), limits_);
     graph = *std::move(imported);
-    TANDEM_ASSIGN_OR_RETURN(others,
-                            FilterTasks(worker_.tasks(), request.config().device_filters()));
-    if (!others.empty()) return absl::OkStatus();
+    if (!task.has_value()) {
+      TANDEM_ASSIGN_OR_RETURN(others,
+                              FilterTasks(worker_.tasks(), request.config().device_filters()));
+      if (!others.empty()) return absl::OkStatus();
+    }
     TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
-                            MakeLocalSession(request.config(), *graph));
-    tensorflow::GetStatusResponse own;
-    worker_.GetStatus(&own);
-    return Add(handle,
-               std::make_shared<MasterSession>(
-                   std::move(session),
-                   std::vector<tensorflow::DeviceAttributes>(own.device_attributes().begin(),
-                                                             own.device_attributes().end()),
-                   request.graph_def(), limits_),
-               response);
+                            MakeLocalSession(request.config(), task, *graph));
+    std::vector<tensorflow::DeviceAttributes> devices;
+    for (const auto& device : session->devices().devices()) {
+      DescribeDevice(*device, &devices.emplace_back());
+    }
+    return Add(
+        handle,
+        std::make_shared<MasterSession>(std::move(session), std::move(devices), request, limits_),
+        response);
   };
   const absl::Status status = CatchOutOfMemory(prepare);
   if (!status.ok() || others.empty()) {
@@ -212,7 +228,7 @@ void Master::CreateSession(const tensorflow::CreateSessionRequest& request,
           status = Add(
               creation->handle,
               std::make_shared<MasterSession>(std::move(made->session), std::move(made->devices),
-                                              creation->request->graph_def(), limits_),
+                                              *creation->request, limits_),
               creation->response);
         }
         creation->done(WithContext(status, "CreateSession"));
@@ -312,142 +328,6 @@ void Master::ClearContainers(const tensorflow::ResetRequest& request, Done done)
         });
   }
   all->One(absl::OkStatus());
-}
-
-void Master::RunStep(const tensorflow::RunStepRequest& request,
-                     tensorflow::RunStepResponse* response, CancellationManager* cancellation,
-                     Done done) {
-  Done finish = [response, in_body = request.store_errors_in_response_body(),
-                 done = std::move(done)](absl::Status status) mutable {
-    if (!status.ok() && in_body) {
-      response->set_status_code(static_cast<tensorflow::error::Code>(status.raw_code()));
-      response->set_status_error_message(std::string(status.message()));
-      status = absl::OkStatus();
-    }
-    done(std::move(status));
-  };
-  RunSignature signature;
-  std::vector<Tensor> feeds;
-  std::shared_ptr<MasterSession> session;
-  const auto prepare = [&]() -> absl::Status {
-    TANDEM_RETURN_IF_ERROR(CheckNotDrained());
-    if (!request.partial_run_handle().empty()) {
-      return errors::Unimplemented("partial runs are not supported yet");
-    }
-    TANDEM_ASSIGN_OR_RETURN(session, Find(request.session_handle()));
-    TANDEM_RETURN_IF_ERROR(recent_requests_.Note(request.request_id()));
-    RequestTensors tensors(limits_);
-    for (const tensorflow::NamedTensorProto& feed : request.feed()) {
-      absl::StatusOr<Tensor> value = tensors.Read(feed.tensor());
-      if (!value.ok()) {
-        return WithContext(value.status(), absl::StrCat("feed '", feed.name(), "'"));
-      }
-      signature.feeds.push_back(feed.name());
-      feeds.push_back(*std::move(value));
-    }
-    signature.fetches.assign(request.fetch().begin(), request.fetch().end());
-    signature.targets.assign(request.target().begin(), request.target().end());
-    return absl::OkStatus();
-  };
-  const absl::Status status = CatchOutOfMemory(prepare);
-  if (!status.ok()) {
-    finish(status);
-    return;
-  }
-  // The answer's names are the very words of the request.
-  std::vector<std::string> names = signature.fetches;
-  Session::Callable::Done answer = [response, names = std::move(names), finish = std::move(finish)](
-                                       absl::StatusOr<std::vector<Tensor>> results) mutable {
-    absl::Status status = results.status();
-    for (size_t i = 0; i < names.size() && status.ok(); ++i) {
-      tensorflow::NamedTensorProto* const named = response->add_tensor();
-      named->set_name(names[i]);
-      status = CatchOutOfMemory([&] {
-        return TensorToProto((*results)[i], named->mutable_tensor(), TensorProtoForm::kContent);
-      });
-      if (!status.ok()) {
-        status = WithContext(status, absl::StrCat("fetch '", names[i], "'"));
-        response->clear_tensor();
-      }
-    }
-    finish(std::move(status));
-  };
-  if (session->HasRun(signature)) {
-    session->Run(signature, std::move(feeds), request.options(), cancellation,
-                 response->mutable_metadata(), std::move(answer));
-    return;
-  }
-  control_.Run([session = std::move(session), signature = std::move(signature),
-                feeds = std::move(feeds), &request, cancellation, response,
-                answer = std::move(answer)]() mutable {
-    session->Run(signature, std::move(feeds), request.options(), cancellation,
-                 response->mutable_metadata(), std::move(answer));
-  });
-}
-
-absl::Status Master::MakeCallable(const tensorflow::MakeCallableRequest& request,
-                                  tensorflow::MakeCallableResponse* response) {
-  TANDEM_ASSIGN_OR_RETURN(const std::shared_ptr<MasterSession> session,
-                          Find(request.session_handle()));
-  TANDEM_RETURN_IF_ERROR(recent_requests_.Note(request.request_id()));
-  TANDEM_ASSIGN_OR_RETURN(const int64_t handle, session->MakeCallable(request.options()));
-  response->set_handle(handle);
-  return absl::OkStatus();
-}
-
-absl::Status Master::ReleaseCallable(const tensorflow::ReleaseCallableRequest& request) {
-  TANDEM_ASSIGN_OR_RETURN(const std::shared_ptr<MasterSession> session,
-                          Find(request.session_handle()));
-  session->ReleaseCallable(request.handle());
-  return absl::OkStatus();
-}
-
-int64_t Master::CallableTimeout(const tensorflow::RunCallableRequest& request) const {
-  const auto session = Find(request.session_handle());
-  if (!session.ok()) return 0;
-  const auto callable = (*session)->FindCallable(request.handle());
-  return callable.ok() ? callable->run_options.timeout_in_ms() : 0;
-}
-
-void Master::RunCallable(const tensorflow::RunCallableRequest& request,
-                         tensorflow::RunCallableResponse* response,
-                         CancellationManager* cancellation, Done done) {
-  std::shared_ptr<MasterSession> session;
-  MasterSession::NamedCallable callable;
-  std::vector<Tensor> feeds;
-  const auto prepare = [&]() -> absl::Status {
-    TANDEM_RETURN_IF_ERROR(CheckNotDrained());
-    TANDEM_ASSIGN_OR_RETURN(session, Find(request.session_handle()));
-    TANDEM_ASSIGN_OR_RETURN(callable, session->FindCallable(request.handle()));
-    TANDEM_RETURN_IF_ERROR(recent_requests_.Note(request.request_id()));
-    RequestTensors tensors(limits_);
-    for (int i = 0; i < request.feed_size(); ++i) {
-      absl::StatusOr<Tensor> value = tensors.Read(request.feed(i));
-      if (!value.ok()) return WithContext(value.status(), absl::StrCat("feed ", i));
-      feeds.push_back(*std::move(value));
-    }
-    return absl::OkStatus();
-  };
-  const absl::Status status = CatchOutOfMemory(prepare);
-  if (!status.ok()) {
-    done(status);
-    return;
-  }
-  session->Start(
-      std::move(callable.callable), std::move(feeds), callable.run_options, cancellation,
-      response->mutable_metadata(),
-      [response, done = std::move(done)](absl::StatusOr<std::vector<Tensor>> results) mutable {
-        absl::Status status = results.status();
-        if (status.ok()) {
-          for (const Tensor& value : *results) {
-            status = CatchOutOfMemory([&] {
-              return TensorToProto(value, response->add_fetch(), TensorProtoForm::kContent);
-            });
-            if (!status.ok()) break;
-          }
-        }
-        done(std::move(status));
-      });
 }
 
 void Master::Drain(const absl::Status& reason) {

@@ -7,7 +7,8 @@
 // TensorFlow's clients expect: Aborted for a session that is not known (any more), or a graph that
 // changed behind the client's back.
 //
-// Not supported so far, and Unimplemented: a cluster_def in a session's config, and partial runs.
+// A session may bring a cluster of one task along (cluster_def), by whose name the server then goes
+// in it. Clusters of several tasks are Unimplemented there: they are the servers' own.
 //
 // Threads: any. Calls that wait for a step or for other tasks return at once and hold no thread;
 // their `done` is called once, on any thread, with request and response still there.
@@ -63,13 +64,19 @@ class Master {
                             tensorflow::MakeCallableResponse* response);
   absl::Status ReleaseCallable(const tensorflow::ReleaseCallableRequest& request);
 
-  // Cancelling `cancellation`, which outlives the step, ends it. An error of a step that wants it
-  // so is in the response, and the status OK.
+  // Compiles what the run needs.
+  absl::Status PartialRunSetup(const tensorflow::PartialRunSetupRequest& request,
+                               tensorflow::PartialRunSetupResponse* response);
+
+  // Also a call of a partial run. Cancelling `cancellation`, which outlives the step, ends it. An
+  // error of a step that wants it so is in the response, and the status OK.
   void RunStep(const tensorflow::RunStepRequest& request, tensorflow::RunStepResponse* response,
                CancellationManager* cancellation, Done done);
   void RunCallable(const tensorflow::RunCallableRequest& request,
                    tensorflow::RunCallableResponse* response, CancellationManager* cancellation,
                    Done done);
+  // How long the step may take, in milliseconds, as its options or its session's say. 0: for ever.
+  int64_t StepTimeout(const tensorflow::RunStepRequest& request) const;
   // The timeout with which the callable that is to be run was made, in milliseconds. 0: none, or
   // there is no such callable.
   int64_t CallableTimeout(const tensorflow::RunCallableRequest& request) const;
@@ -93,7 +100,9 @@ class Master {
   absl::Status CheckNotDrained() const;
   // ResourceExhausted: there is no room for another session.
   absl::Status CheckRoomLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // `task`: that of the cluster that the session brings along.
   absl::StatusOr<std::unique_ptr<Session>> MakeLocalSession(const tensorflow::ConfigProto& config,
+                                                            const absl::optional<TaskId>& task,
                                                             const Graph& graph);
   absl::Status Add(const std::string& handle, std::shared_ptr<MasterSession> session,
                    tensorflow::CreateSessionResponse* response);

@@ -36,10 +36,14 @@ class MasterServiceImpl final : public tensorflow::MasterService::CallbackServic
     });
     return call;
   }
-  grpc::ServerUnaryReactor* PartialRunSetup(grpc::CallbackServerContext* context,
-                                            const tensorflow::PartialRunSetupRequest*,
-                                            tensorflow::PartialRunSetupResponse*) override {
-    return EndedCall(context, errors::Unimplemented("partial runs are not supported yet"));
+  grpc::ServerUnaryReactor* PartialRunSetup(
+      grpc::CallbackServerContext*, const tensorflow::PartialRunSetupRequest* request,
+      tensorflow::PartialRunSetupResponse* response) override {
+    auto* const call = new ServerCall;
+    control_.Run([this, call, request, response] {
+      call->End(CatchOutOfMemory([&] { return master_.PartialRunSetup(*request, response); }));
+    });
+    return call;
   }
   grpc::ServerUnaryReactor* CloseSession(grpc::CallbackServerContext*,
                                          const tensorflow::CloseSessionRequest* request,
@@ -82,7 +86,7 @@ class MasterServiceImpl final : public tensorflow::MasterService::CallbackServic
                                     const tensorflow::RunStepRequest* request,
                                     tensorflow::RunStepResponse* response) override {
     auto* const call = new ServerCall;
-    call->CancelAfter(request->options().timeout_in_ms(), "timeout_in_ms");
+    call->CancelAfter(master_.StepTimeout(*request), "timeout_in_ms");
     master_.RunStep(*request, response, call->cancellation(),
                     [call](const absl::Status& status) { call->End(status); });
     return call;

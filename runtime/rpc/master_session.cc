@@ -2,23 +2,52 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/graph/import.h"
 #include "runtime/device/out_of_memory.h"
+#include "runtime/rpc/cost_graph.h"
 #include "runtime/rpc/signature_key.h"
 #include "runtime/session/step_stats.h"
 
 namespace tandem {
 
+namespace {
+
+// Each holds the state of a step once it has begun, for a client that may never come back.
+constexpr size_t kMostPartialRuns = 10'000;
+
+void LogPlacement(const RunMetadata& metadata) {
+  for (const auto& graph : metadata.partition_graphs) {
+    for (const tensorflow::NodeDef& node : graph->node()) {
+      // Names with an underscore are the runtime's own.
+      if (absl::StartsWith(node.name(), "_")) continue;
+      TANDEM_LOG(Info) << node.name() << ": (" << node.op() << "): " << node.device();
+    }
+  }
+}
+
+}  // namespace
+
 MasterSession::MasterSession(std::unique_ptr<Session> session,
                              std::vector<tensorflow::DeviceAttributes> devices,
-                             const tensorflow::GraphDef& graph, const ServerLimits& limits)
-    : devices_(std::move(devices)), limits_(limits), session_(std::move(session)) {
+                             const tensorflow::CreateSessionRequest& request,
+                             const ServerLimits& limits)
+    : devices_(std::move(devices)),
+      limits_(limits),
+      operation_timeout_in_ms_(request.config().operation_timeout_in_ms()),
+      allows_partition_graphs_(!request.config().experimental().disable_output_partition_graphs()),
+      logs_placement_(request.config().log_device_placement()),
+      costs_every_(request.config().graph_options().build_cost_model()),
+      costs_after_(request.config().graph_options().build_cost_model_after()),
+      session_(std::move(session)) {
   MutexLock lock(mu_);
   last_use_ = absl::Now();
-  nodes_ = CountNodes(graph);
-  TakeVersionsLocked(graph);
+  nodes_ = CountNodes(request.graph_def());
+  TakeVersionsLocked(request.graph_def());
 }
 
 void MasterSession::TakeVersionsLocked(const tensorflow::GraphDef& def) {
@@ -93,6 +122,142 @@ void MasterSession::ReleaseCallable(int64_t handle) {
   callables_.erase(handle);
 }
 
+absl::StatusOr<std::string> MasterSession::SetUpPartialRun(const RunSignature& signature) {
+  TANDEM_RETURN_IF_ERROR(Enter());
+  absl::StatusOr<std::unique_ptr<Session::PartialRun>> made =
+      CatchOutOfMemory([&] { return session_->SetUpPartialRun(signature); });
+  absl::StatusOr<std::string> name = std::string();
+  {
+    MutexLock lock(mu_);
+    if (!made.ok()) {
+      name = made.status();
+    } else if (closed_) {
+      name = errors::FailedPrecondition("Session is closed.");
+    } else if (partial_runs_.size() >= kMostPartialRuns) {
+      name = errors::ResourceExhausted("the session has ", partial_runs_.size(),
+                                       " partial runs that are not over; finish some, or close the "
+                                       "session");
+    } else {
+      name = absl::StrCat(next_partial_run_++);
+      partial_runs_.emplace(*name, *std::move(made));
+      ++running_;
+    }
+  }
+  if (made.ok()) made->reset();
+  Leave();
+  return name;
+}
+
+void MasterSession::ForgetPartialRun(const std::string& name) {
+  std::shared_ptr<Session::PartialRun> run;
+  {
+    MutexLock lock(mu_);
+    const auto found = partial_runs_.find(name);
+    if (found == partial_runs_.end()) return;
+    run = std::move(found->second);
+    partial_runs_.erase(found);
+  }
+  Session::PartialRun& ending = *run;
+  ending.End(errors::Cancelled("the partial run is over"),
+             [self = shared_from_this(), run = std::move(run)]() mutable {
+               run.reset();  // It is the session's, which may go now.
+               self->Leave();
+             });
+}
+
+void MasterSession::RunPartially(const std::string& name, Session::Feeds feeds,
+                                 std::vector<std::string> fetches,
+                                 const tensorflow::RunOptions& run_options,
+                                 CancellationManager* cancellation,
+                                 tensorflow::RunMetadata* metadata, Session::Callable::Done done) {
+  absl::Status status = Enter();
+  if (!status.ok()) {
+    done(std::move(status));
+    return;
+  }
+  std::shared_ptr<Session::PartialRun> run;
+  {
+    MutexLock lock(mu_);
+    const auto found = partial_runs_.find(name);
+    if (found != partial_runs_.end()) run = found->second;
+  }
+  absl::StatusOr<Shown> shown = ReadOptions(run_options);
+  if (run == nullptr) {
+    status = errors::InvalidArgument(
+        "Must run PartialRunSetup before performing partial runs: there is no run '", name,
+        "', or it is over");
+  } else {
+    status = shown.status();
+  }
+  if (!status.ok()) {
+    done(std::move(status));
+    run.reset();
+    Leave();
+    return;
+  }
+  auto traced = std::make_unique<RunMetadata>();
+  RunMetadata* const events = traced.get();
+  Session::PartialRun& started = *run;
+  started.Start(
+      OptionsFor(*shown, cancellation), std::move(feeds), std::move(fetches), events,
+      [self = shared_from_this(), name, run = std::move(run), traced = std::move(traced), metadata,
+       done = std::move(done)](absl::StatusOr<std::vector<Tensor>> results) mutable {
+        const bool is_over = run->is_over();
+        run.reset();
+        if (is_over) self->ForgetPartialRun(name);
+        // The first call said what is wanted, and this one may be the last.
+        Shown wanted;
+        wanted.trace = !traced->events.empty();
+        wanted.graphs = !traced->partition_graphs.empty();
+        FillMetadata(*traced, wanted, metadata);
+        done(std::move(results));
+        self->Leave();
+      });
+}
+
+int64_t MasterSession::Timeout(const tensorflow::RunOptions& run_options) const {
+  return run_options.timeout_in_ms() > 0 ? run_options.timeout_in_ms() : operation_timeout_in_ms_;
+}
+
+RunOptions MasterSession::OptionsFor(const Shown& shown, CancellationManager* cancellation) {
+  RunOptions options;
+  options.cancellation = cancellation;
+  options.trace = shown.trace || shown.costs;
+  options.partition_graphs = shown.graphs || shown.costs || shown.placement;
+  return options;
+}
+
+void MasterSession::FillMetadata(const RunMetadata& from, const Shown& shown,
+                                 tensorflow::RunMetadata* to) {
+  if (shown.placement) LogPlacement(from);
+  if (to == nullptr) return;
+  if (shown.trace) FillStepStats(from.events, to->mutable_step_stats());
+  if (shown.graphs) {
+    for (const auto& graph : from.partition_graphs) *to->add_partition_graphs() = *graph;
+  }
+  if (shown.costs) FillCostGraph(from, to->mutable_cost_graph());
+}
+
+absl::StatusOr<MasterSession::Shown> MasterSession::ReadOptions(
+    const tensorflow::RunOptions& run_options) const {
+  if (run_options.output_partition_graphs() && !allows_partition_graphs_) {
+    return errors::InvalidArgument(
+        "RunOptions.output_partition_graphs: the session was made with "
+        "ConfigProto.experimental.disable_output_partition_graphs");
+  }
+  Shown shown;
+  shown.trace = run_options.trace_level() == tensorflow::RunOptions::FULL_TRACE;
+  shown.graphs = run_options.output_partition_graphs();
+  return shown;
+}
+
+bool MasterSession::CountsCosts() {
+  if (costs_every_ <= 0) return false;
+  MutexLock lock(mu_);
+  const int64_t step = ++steps_ - costs_after_;
+  return step >= 0 && step % costs_every_ == 0;
+}
+
 bool MasterSession::HasRun(const RunSignature& signature) {
   MutexLock lock(mu_);
   return signatures_.contains(SignatureKey(signature));
@@ -110,12 +275,13 @@ void MasterSession::Run(const RunSignature& signature, std::vector<Tensor> feeds
   absl::StatusOr<std::unique_ptr<Session::Callable>> callable =
       CatchOutOfMemory([&] { return session_->MakeCallable(signature); });
   if (callable.ok()) {
+    bool is_new = false;
     {
       MutexLock lock(mu_);
-      signatures_.insert(SignatureKey(signature));
+      is_new = signatures_.insert(SignatureKey(signature)).second;
     }
     Start(*std::move(callable), std::move(feeds), run_options, cancellation, metadata,
-          std::move(done));
+          std::move(done), is_new);
   } else {
     done(callable.status());
   }
@@ -125,25 +291,29 @@ void MasterSession::Run(const RunSignature& signature, std::vector<Tensor> feeds
 void MasterSession::Start(std::shared_ptr<Session::Callable> callable, std::vector<Tensor> feeds,
                           const tensorflow::RunOptions& run_options,
                           CancellationManager* cancellation, tensorflow::RunMetadata* metadata,
-                          Session::Callable::Done done) {
+                          Session::Callable::Done done, bool is_new_signature) {
   absl::Status status = Enter();
   if (!status.ok()) {
     done(std::move(status));
     return;
   }
-  RunOptions options;
-  options.cancellation = cancellation;
-  options.trace = run_options.trace_level() == tensorflow::RunOptions::FULL_TRACE;
+  absl::StatusOr<Shown> shown = ReadOptions(run_options);
+  if (!shown.ok()) {
+    done(shown.status());
+    callable.reset();
+    Leave();
+    return;
+  }
+  shown->costs = CountsCosts();
+  shown->placement = is_new_signature && logs_placement_;
   auto traced = std::make_unique<RunMetadata>();
   RunMetadata* const events = traced.get();
   Session::Callable& started = *callable;
-  started.Start(std::move(feeds), options, events,
+  started.Start(std::move(feeds), OptionsFor(*shown, cancellation), events,
                 [self = shared_from_this(), callable = std::move(callable),
-                 traced = std::move(traced), metadata, trace = options.trace,
+                 traced = std::move(traced), metadata, shown = *shown,
                  done = std::move(done)](absl::StatusOr<std::vector<Tensor>> results) mutable {
-                  if (trace && metadata != nullptr) {
-                    FillStepStats(traced->events, metadata->mutable_step_stats());
-                  }
+                  FillMetadata(*traced, shown, metadata);
                   done(std::move(results));
                   callable.reset();  // It is the session's, which may go now.
                   self->Leave();
@@ -157,7 +327,8 @@ void MasterSession::NoteCall() {
 
 absl::Time MasterSession::LastUse(absl::Time now) {
   MutexLock lock(mu_);
-  return running_ > 0 ? now : last_use_;
+  // Partial runs between two calls wait for the client, who may be gone.
+  return running_ > static_cast<int>(partial_runs_.size()) ? now : last_use_;
 }
 
 absl::Status MasterSession::Enter() {
@@ -188,9 +359,11 @@ void MasterSession::Leave() {
 
 void MasterSession::Close(const absl::Status& reason, absl::AnyInvocable<void()> closed) {
   bool is_gone = false;
+  std::map<std::string, std::shared_ptr<Session::PartialRun>> partial_runs;
   {
     MutexLock lock(mu_);
     closed_ = true;
+    partial_runs.swap(partial_runs_);
     is_gone = session_ == nullptr;
     if (!is_gone) {
       ++running_;
@@ -202,6 +375,13 @@ void MasterSession::Close(const absl::Status& reason, absl::AnyInvocable<void()>
     return;
   }
   session_->Close(reason);
+  for (auto& [name, run] : partial_runs) {
+    Session::PartialRun& ending = *run;
+    ending.End(reason, [self = shared_from_this(), run = std::move(run)]() mutable {
+      run.reset();
+      self->Leave();
+    });
+  }
   Leave();
 }
 

@@ -1,5 +1,6 @@
-// MasterSession: a client's session at its master: a graph that grows, its callables, and the steps
-// that run. What runs them, a local session or one over several tasks, is a Session to it.
+// MasterSession: a client's session at its master: a graph that grows, its callables, its partial
+// runs, and the steps that run. What runs them, a local session or one over several tasks, is a
+// Session to it.
 #ifndef TANDEM_RUNTIME_RPC_MASTER_SESSION_H_
 #define TANDEM_RUNTIME_RPC_MASTER_SESSION_H_
 
@@ -33,10 +34,10 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
     tensorflow::RunOptions run_options;
   };
 
-  // `graph`: what the client made the session with; its versions and its nodes count. `devices`: of
-  // all tasks.
+  // `request`: what the client made the session with; the versions and nodes of its graph count.
+  // `devices`: of all tasks.
   MasterSession(std::unique_ptr<Session> session, std::vector<tensorflow::DeviceAttributes> devices,
-                const tensorflow::GraphDef& graph, const ServerLimits& limits);
+                const tensorflow::CreateSessionRequest& request, const ServerLimits& limits);
 
   const std::vector<tensorflow::DeviceAttributes>& devices() const { return devices_; }
 
@@ -55,6 +56,19 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   absl::StatusOr<NamedCallable> FindCallable(int64_t handle);
   void ReleaseCallable(int64_t handle);
 
+  // Sets up a run that begins with its first call; the result is its name. ResourceExhausted: the
+  // session has too many that are not over.
+  absl::StatusOr<std::string> SetUpPartialRun(const RunSignature& signature);
+  // One call of it; as Start. InvalidArgument: there is no such run, or it is over; otherwise as
+  // Session::PartialRun.
+  void RunPartially(const std::string& name, Session::Feeds feeds, std::vector<std::string> fetches,
+                    const tensorflow::RunOptions& run_options, CancellationManager* cancellation,
+                    tensorflow::RunMetadata* metadata, Session::Callable::Done done);
+
+  // In milliseconds: what `run_options` say, or else the session's operation_timeout_in_ms. 0:
+  // none.
+  int64_t Timeout(const tensorflow::RunOptions& run_options) const;
+
   // True when the signature was run before: then Run has nothing to compile.
   bool HasRun(const RunSignature& signature);
 
@@ -65,7 +79,8 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
            tensorflow::RunMetadata* metadata, Session::Callable::Done done);
   void Start(std::shared_ptr<Session::Callable> callable, std::vector<Tensor> feeds,
              const tensorflow::RunOptions& run_options, CancellationManager* cancellation,
-             tensorflow::RunMetadata* metadata, Session::Callable::Done done);
+             tensorflow::RunMetadata* metadata, Session::Callable::Done done,
+             bool is_new_signature = false);
 
   // Cancels the steps with `reason`. The session then refuses everything. `closed` is called once,
   // on any thread, when no step runs any more and what ran them is gone.
@@ -74,20 +89,43 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   bool WaitUntilIdle(absl::Time deadline);
 
  private:
+  // What a step tells of itself besides its results.
+  struct Shown {
+    bool trace = false;
+    bool graphs = false;
+    bool costs = false;
+    bool placement = false;  // In the log.
+  };
+
+  // Whether the step that begins now has a cost graph.
+  bool CountsCosts();
   void TakeVersionsLocked(const tensorflow::GraphDef& def) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whoever uses `session_` without the lock says so before and after. FailedPrecondition: the
   // session is closed.
   absl::Status Enter();
   void Leave();
+  // Lets go of a run that is over.
+  void ForgetPartialRun(const std::string& name);
+  // InvalidArgument: the session does not allow what is asked for.
+  absl::StatusOr<Shown> ReadOptions(const tensorflow::RunOptions& run_options) const;
+  static RunOptions OptionsFor(const Shown& shown, CancellationManager* cancellation);
+  static void FillMetadata(const RunMetadata& from, const Shown& shown,
+                           tensorflow::RunMetadata* to);
 
   const std::vector<tensorflow::DeviceAttributes> devices_;
   const ServerLimits limits_;
+  const int64_t operation_timeout_in_ms_;
+  const bool allows_partition_graphs_;
+  const bool logs_placement_;  // Of each signature, when it runs first.
+  const int64_t costs_every_;  // So many steps have a cost graph; 0: none.
+  const int64_t costs_after_;
   Mutex mu_;
   CondVar ended_;
   // Null once it is closed and nobody uses it. Written under the lock, and read by those who
   // entered.
   std::unique_ptr<Session> session_;
-  int running_ ABSL_GUARDED_BY(mu_) = 0;  // Those who entered: steps, and what makes them.
+  // Those who entered: steps, what makes them, and partial runs that are not over.
+  int running_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time last_use_ ABSL_GUARDED_BY(mu_);
   int64_t nodes_ ABSL_GUARDED_BY(mu_) = 0;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
@@ -97,6 +135,9 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   int producer_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t next_callable_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<int64_t, NamedCallable> callables_ ABSL_GUARDED_BY(mu_);
+  int64_t steps_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t next_partial_run_ ABSL_GUARDED_BY(mu_) = 0;
+  std::map<std::string, std::shared_ptr<Session::PartialRun>> partial_runs_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_set<std::string> signatures_ ABSL_GUARDED_BY(mu_);  // Those that were run.
 };
 

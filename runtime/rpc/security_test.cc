@@ -5,8 +5,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/mutex.h"
 #include "core/graph/scope.h"
 #include "gtest/gtest.h"
+#include "runtime/rpc/join_tasks.h"
 #include "runtime/rpc/remote_server.h"
 #include "runtime/rpc/remote_session.h"
 #include "runtime/rpc/test_certificates.h"
@@ -146,6 +148,35 @@ TEST_F(SecurityTest, TwoEndsThatDoNotAgreeAboutTlsSaySo) {
   cluster_.Start(kWorker);
   ExpectError(Ping(WithAuthority(authority)), absl::StatusCode::kUnavailable,
               "but the server does not");
+}
+
+// Joins a ps whose security is `theirs` from a task whose own is `ours`.
+absl::Status JoinPs(TestCluster& cluster, const Security& theirs, const Security& ours) {
+  cluster.options().security = theirs;
+  cluster.Start(kPs);
+  const auto ps =
+      std::make_shared<WorkerClient>("/job:ps/replica:0/task:0", cluster.address(kPs), ours);
+  absl::Status status;
+  Event joined;
+  JoinTasks({ps}, absl::Seconds(60), absl::Milliseconds(50), nullptr, [&](const auto& devices) {
+    status = devices.status();
+    joined.Set();
+  });
+  joined.Wait();
+  return status;
+}
+
+TEST_F(SecurityTest, TasksThatDoNotAgreeAboutTlsAreNotJustMissing) {
+  const TestAuthority authority;
+  const Security with_tls = WithIdentity(authority);
+  const absl::Status joined = JoinPs(cluster_, with_tls, with_tls);
+  EXPECT_TRUE(joined.ok()) << joined;
+  constexpr auto kCode = absl::StatusCode::kFailedPrecondition;
+  constexpr char kWords[] = "/job:ps/replica:0/task:0 at ";
+  ExpectError(JoinPs(cluster_, Security(), with_tls), kCode, kWords);
+  ExpectError(JoinPs(cluster_, with_tls, Security()), kCode, kWords);
+  const TestAuthority other;
+  ExpectError(JoinPs(cluster_, with_tls, WithIdentity(other)), kCode, "do not agree about TLS");
 }
 
 TEST(Security, ChecksWhatItIsGiven) {

@@ -7,11 +7,14 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "core/base/log.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
+#include "core/io/confined_files.h"
 #include "grpcpp/alarm.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "runtime/rpc/control_threads.h"
@@ -53,6 +56,23 @@ absl::Status CheckMayBeReached(const std::string& place, const Security& securit
   return absl::OkStatus();
 }
 
+// Lets graphs touch what the options say, and no more.
+absl::Status ConfineGraphs(const ServerOptions& options, bool is_on_loopback, DeviceSet* devices) {
+  if (!options.allow_paths.has_value() && is_on_loopback) return absl::OkStatus();
+  const std::vector<std::string> folders =
+      options.allow_paths.value_or(std::vector<std::string>());
+  absl::StatusOr<std::unique_ptr<FileSystem>> files = ConfinedFileSystem(
+      folders, folders.empty() ? "the server can be reached from other machines: --allow_paths names "
+                                 "the folders that graphs may touch"
+                               : absl::StrCat("the server was started with --allow_paths=",
+                                              absl::StrJoin(folders, ",")));
+  if (!files.ok()) {
+    return errors::InvalidArgument("--allow_paths: ", files.status().message());
+  }
+  devices->set_files(*std::move(files));
+  return absl::OkStatus();
+}
+
 class GrpcServer final : public Server {
  public:
   GrpcServer(std::string listen_host, std::string own_host, int port, const ServerOptions& options,
@@ -75,6 +95,7 @@ class GrpcServer final : public Server {
     // gRPC would say the same, but in its own words, and on stderr.
     TANDEM_RETURN_IF_ERROR(CheckCanListen(listen_host_, wanted_port_));
     grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     master_service_ = NewMasterService(&master_, &control_);
     worker_service_ = NewWorkerService(&worker_, &control_);
     grpc::ServerBuilder builder;
@@ -217,6 +238,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options) {
                             ParseDeviceCounts(options.devices));
     TANDEM_ASSIGN_OR_RETURN(devices, DeviceSet::Create(counts, prefix));
   }
+  TANDEM_RETURN_IF_ERROR(ConfineGraphs(options, IsLoopback(place), devices.get()));
   return std::make_unique<GrpcServer>(bind.empty() ? ListenHost(own.host) : bind, own.host,
                                       options.port.value_or(own.port), options, std::move(security),
                                       std::move(devices));

@@ -7,14 +7,15 @@
 //   … server->target() …  // "grpc://localhost:41234"
 //   server->Stop(absl::Seconds(5));
 //
-// One port answers TensorFlow's MasterService and WorkerService and gRPC health checking. Every
-// task of a cluster is a master to the clients that connect to it, and a worker to the other tasks.
+// One port answers TensorFlow's MasterService and WorkerService, gRPC health checking and server
+// reflection. Every task of a cluster is a master to the clients that connect to it, and a worker to the other tasks.
 // A session begins when all tasks that it uses are there; they may be started in any order.
 #ifndef TANDEM_RUNTIME_RPC_SERVER_H_
 #define TANDEM_RUNTIME_RPC_SERVER_H_
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -43,6 +44,9 @@ struct ServerOptions {
   // Serve without TLS and without a token on other interfaces than loopback. TANDEM_INSECURE=1 in
   // the environment says the same.
   bool insecure = false;
+  // The folders whose files graphs may read and write (core/io/confined_files.h). None given: all
+  // files of this user if the server listens on loopback alone, else no file.
+  absl::optional<std::vector<std::string>> allow_paths;
   ServerLimits limits;
   // A session that has had no call for so long, and runs no step, is closed.
   absl::Duration session_idle_limit = absl::InfiniteDuration();
@@ -55,8 +59,8 @@ class Server {
  public:
   virtual ~Server() = default;
 
-  // InvalidArgument: no such task, devices that do not exist, `bind` is no address, or
-  // CheckSecurity. FailedPrecondition: it would be reachable from elsewhere, without TLS and
+  // InvalidArgument: no such task, devices that do not exist, `bind` is no address, a folder of
+  // `allow_paths` that is none, or CheckSecurity. FailedPrecondition: it would be reachable from elsewhere, without TLS and
   // without a token, and nobody said that it may.
   static absl::StatusOr<std::unique_ptr<Server>> Create(ServerOptions options);
 

@@ -41,6 +41,8 @@ absl::Status CheckNodes(int64_t nodes, const ServerLimits& limits) {
 ImportOptions LimitedImport(const ServerLimits& limits) {
   ImportOptions options;
   options.max_tensor_bytes = static_cast<size_t>(limits.request_tensor_bytes);
+  // What a client never runs may be what this program does not know.
+  options.keep_unknown_ops = true;
   return options;
 }
 

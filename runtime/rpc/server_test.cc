@@ -10,6 +10,7 @@
 #include "core/graph/export.h"
 #include "core/graph/scope.h"
 #include "core/tensor/tensor_proto.h"
+#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "proto/master_service.grpc.pb.h"
@@ -365,6 +366,48 @@ TEST(Server, APortThatIsTakenIsAnError) {
   const absl::Status taken = (*second)->Start();
   EXPECT_EQ(taken.code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(absl::StrContains(taken.message(), "the port is taken")) << taken;
+}
+
+// Asks gRPC's server reflection, whose messages are no part of this program: the request, field 7,
+// wants the names of all services.
+TEST(Server, TellsWhichServicesItHas) {
+  auto server = NewServer();
+  ASSERT_TRUE(server.ok()) << server.status();
+  ASSERT_TRUE((*server)->Start().ok());
+  grpc::GenericStub stub(
+      grpc::CreateChannel((*server)->target().substr(7), grpc::InsecureChannelCredentials()));
+  grpc::CompletionQueue queue;
+  const auto next = [&] {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue.Next(&tag, &ok) && ok;
+  };
+  const auto context = Context();
+  auto call = stub.PrepareCall(
+      context.get(), "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
+  call->StartCall(nullptr);
+  ASSERT_TRUE(next());
+  const grpc::Slice request(absl::string_view("\x3a\x01*", 3).data(), 3);
+  call->Write(grpc::ByteBuffer(&request, 1), nullptr);
+  ASSERT_TRUE(next());
+  grpc::ByteBuffer response;
+  call->Read(&response, nullptr);
+  ASSERT_TRUE(next());
+  grpc::Slice bytes;
+  ASSERT_TRUE(response.DumpToSingleSlice(&bytes).ok());
+  const absl::string_view services(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
+  for (const char* service :
+       {"tensorflow.MasterService", "tensorflow.WorkerService", "grpc.health.v1.Health"}) {
+    EXPECT_TRUE(absl::StrContains(services, service)) << service;
+  }
+  call->WritesDone(nullptr);
+  next();
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  next();
+  queue.Shutdown();
+  while (next()) {
+  }
 }
 
 // True when a server answers on `host`.

@@ -17,6 +17,7 @@ inline std::string SignatureKey(const RunSignature& signature) {
     for (const std::string& name : *names) absl::StrAppend(&key, name.size(), ":", name);
     key += ';';
   }
+  if (signature.is_partial) key += "partial";
   return key;
 }
 

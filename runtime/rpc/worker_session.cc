@@ -87,6 +87,7 @@ absl::StatusOr<std::shared_ptr<RegisteredGraph>> WorkerSession::Compile(const Gr
   options.devices = devices_->shared_devices();
   options.session_devices = devices_;
   options.shared_kernels = kernels_;
+  options.dead_fetch_code = absl::StatusCode::kInternal;
   TANDEM_ASSIGN_OR_RETURN(result->session_, Session::Create(graph, std::move(options)));
   if (!run.signature.fetches.empty() || !run.signature.targets.empty()) {
     TANDEM_ASSIGN_OR_RETURN(result->callable_, result->session_->MakeCallable(run.signature));

@@ -13,6 +13,7 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
@@ -44,6 +45,9 @@ ABSL_FLAG(std::string, token_file, "",
           "in TANDEM_TOKEN");
 ABSL_FLAG(bool, insecure, false,
           "serve other machines without TLS and without a token; TANDEM_INSECURE=1 does the same");
+ABSL_FLAG(std::string, allow_paths, "",
+          "folders whose files graphs may read and write, separated by commas; default: any file, or "
+          "none if other machines can reach the server");
 ABSL_FLAG(int, max_message_bytes, tandem::ServerLimits().message_bytes,
           "refuse larger messages of clients and tasks");
 ABSL_FLAG(int64_t, max_sessions, tandem::ServerLimits().sessions,
@@ -183,6 +187,10 @@ absl::Status Serve(bool* had_sessions) {
       LoadSecurity({absl::GetFlag(FLAGS_tls_cert), absl::GetFlag(FLAGS_tls_key),
                     absl::GetFlag(FLAGS_tls_ca), absl::GetFlag(FLAGS_token_file)}));
   options.insecure = absl::GetFlag(FLAGS_insecure);
+  if (const std::string folders = absl::GetFlag(FLAGS_allow_paths); !folders.empty()) {
+    options.allow_paths =
+        std::vector<std::string>(absl::StrSplit(folders, ',', absl::SkipEmpty()));
+  }
   options.limits.message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   options.limits.sessions = absl::GetFlag(FLAGS_max_sessions);
   options.limits.graph_nodes = absl::GetFlag(FLAGS_max_graph_nodes);
