@@ -264,6 +264,12 @@ def segment_ids_that_fall():
 
 
 @fault
+def value_of_the_branch_that_is_not_taken():
+    no, _ = raw.Switch(data=fed(), pred=value(True))
+    return tf.identity(no)
+
+
+@fault
 def ops_in_a_circle():
     x = fed()
     first = x + 1.0

@@ -96,6 +96,30 @@ class ServerTest(SideBySide):
                 session.run(tf.raw_ops.Betainc(a=0.5, b=0.5, x=0.5))
             self.assertIn("Betainc", caught.exception.message)
 
+    def test_an_op_that_is_not_known_matters_to_steps_that_need_it(self):
+        with tf.Graph().as_default(), self.session() as session:
+            x = tf.constant(3.0) * 2.0
+            unknown = tf.raw_ops.DecodeWav(contents=tf.constant(b""))  # Nobody asks for it.
+            y = tf.identity(unknown.audio)
+            self.assertEqual(session.run(x), 6.0)
+            with self.assertRaises(tf.errors.NotFoundError) as caught:
+                session.run([x, y])
+            self.assertIn("DecodeWav", caught.exception.message)
+            # What is fed is not computed.
+            self.assertEqual(session.run(y, {unknown.audio: [[1.0]]}), [[1.0]])
+
+    def test_a_queue_and_variables_of_both_kinds_have_one_name(self):
+        with tf.Graph().as_default(), self.session() as session:
+            queue = v1.FIFOQueue(2, [tf.float32], [[]], shared_name="v")
+            first = tf.raw_ops.VariableV2(shape=[], dtype=tf.float32, shared_name="v")
+            second = tf.raw_ops.VarHandleOp(shape=[], dtype=tf.float32, shared_name="v")
+            session.run([queue.enqueue(1.0), tf.raw_ops.Assign(ref=first, value=2.0).op,
+                         tf.raw_ops.AssignVariableOp(resource=second, value=3.0)])
+            self.assertEqual(session.run([queue.dequeue(), tf.identity(first),
+                                          tf.raw_ops.ReadVariableOp(resource=second,
+                                                                    dtype=tf.float32)]),
+                             [1.0, 2.0, 3.0])
+
     def test_a_loop_of_the_first_version(self):
         with tf.Graph().as_default(), self.session() as session:
             result = v1.while_loop(lambda i, s: i < 10, lambda i, s: (i + 1, s + i), [0, 0])

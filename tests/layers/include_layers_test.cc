@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
@@ -97,25 +98,52 @@ TEST(ListSources, FindsSourcesOfLayersOnly) {
 
 // The real sources, not the test's copies: Bazel links WORKSPACE into the test's folder, and the
 // link leads to the repository. The target is tagged so that Bazel never answers from its cache.
-TEST(Repository, HasNoArrowThatPointsUp) {
-  std::error_code error;
-  const fs::path workspace = fs::canonical("WORKSPACE", error);
-  ASSERT_FALSE(error) << "the repository was not found through the link WORKSPACE: "
-                      << error.message();
-  const fs::path root = workspace.parent_path();
-  const std::vector<std::string> sources = ListSources(root);
-  ASSERT_THAT(sources, Contains("tests/layers/include_layers_test.cc")) << "in " << root;
+class Repository : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::error_code error;
+    const fs::path workspace = fs::canonical("WORKSPACE", error);
+    ASSERT_FALSE(error) << "the repository was not found through the link WORKSPACE: "
+                        << error.message();
+    root_ = workspace.parent_path();
+    sources_ = ListSources(root_);
+    ASSERT_THAT(sources_, Contains("tests/layers/include_layers_test.cc")) << "in " << root_;
+  }
 
-  std::vector<UpwardArrow> arrows;
-  for (const std::string& source : sources) {
-    std::ifstream in(root / source, std::ios::binary);
+  std::string TextOf(const std::string& source) const {
+    std::ifstream in(root_ / source, std::ios::binary);
     std::ostringstream text;
     text << in.rdbuf();
-    for (UpwardArrow& arrow : FindUpwardArrows(source, text.str())) {
+    return text.str();
+  }
+
+  fs::path root_;
+  std::vector<std::string> sources_;
+};
+
+TEST_F(Repository, HasNoArrowThatPointsUp) {
+  std::vector<UpwardArrow> arrows;
+  for (const std::string& source : sources_) {
+    for (UpwardArrow& arrow : FindUpwardArrows(source, TextOf(source))) {
       arrows.push_back(std::move(arrow));
     }
   }
   EXPECT_THAT(arrows, IsEmpty()) << absl::StrJoin(Messages(arrows), "\n");
+}
+
+// Otherwise graphs of strangers would come to files that their server keeps from them.
+TEST_F(Repository, KernelsComeToFilesThroughTheirDevice) {
+  for (const std::string& source : sources_) {
+    if (!absl::StartsWith(source, "kernels/") || IsTestFile(source) ||
+        source == "kernels/io/file_kernel.h") {
+      continue;
+    }
+    const std::string text = TextOf(source);
+    for (const char* way : {"PosixFileSystem", "fstream>", "<fcntl.h>", "fopen(", "<filesystem>"}) {
+      EXPECT_FALSE(absl::StrContains(text, way))
+          << source << " uses " << way << "; use FilesOf (kernels/io/file_kernel.h)";
+    }
+  }
 }
 
 }  // namespace
