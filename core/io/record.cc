@@ -108,6 +108,7 @@ absl::Status RecordReader::Read(absl::string_view* record) {
   for (;;) {
     TANDEM_ASSIGN_OR_RETURN(Found found, ParseRecord(record));
     if (found == Found::kRecord) {
+      is_searching_ = false;
       Advance(record_bytes_);
       return absl::OkStatus();
     }
@@ -116,14 +117,17 @@ absl::Status RecordReader::Read(absl::string_view* record) {
       ended_in_record_ = true;
       return Report(Found::kEnd);
     }
-    ++damaged_;
+    if (options_.check_search) TANDEM_RETURN_IF_ERROR(options_.check_search());
+    if (!std::exchange(is_searching_, true)) ++damaged_;
     if (found == Found::kBadData) {
+      is_searching_ = false;
       Advance(record_bytes_);
     } else if (found == Found::kCutOff) {
       gave_up_ = true;
       return Report(Found::kEnd);
     } else {
       TANDEM_ASSIGN_OR_RETURN(const bool more, FindNextRecord());
+      is_searching_ = false;
       if (!more) return Report(Found::kEnd);
     }
   }
@@ -183,7 +187,11 @@ absl::Status RecordReader::Report(Found found) {
 }
 
 absl::StatusOr<bool> RecordReader::FindNextRecord() {
+  constexpr int64_t kAsked = int64_t{1} << 20;  // A millisecond or so.
   do {
+    if (options_.check_search && position_ % kAsked == 0) {
+      TANDEM_RETURN_IF_ERROR(options_.check_search());
+    }
     if (available() <= kHeaderBytes) TANDEM_RETURN_IF_ERROR(Fill(kHeaderBytes + 1));
     if (available() <= kHeaderBytes) {
       Advance(available());
@@ -200,6 +208,7 @@ absl::Status RecordReader::Seek(int64_t position) {
   position_ = position;
   source_status_ = absl::OkStatus();
   gave_up_ = false;
+  is_searching_ = false;
   return absl::OkStatus();
 }
 

@@ -11,6 +11,7 @@
 #define TANDEM_CORE_IO_RECORD_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -64,6 +65,9 @@ struct RecordReaderOptions {
   // Go on behind a damaged record, and count it. The next record is searched for byte by byte; of
   // records that contain record files, one of those may be taken for it.
   bool skip_damaged = false;
+  // Asked now and then while the next record is searched for, which may be through the whole file:
+  // an error ends the Read with it. Empty: nobody is.
+  std::function<absl::Status()> check_search;
   // A record that says it is larger is refused with ResourceExhausted. Memory is only taken for
   // bytes that the file has.
   int64_t max_record_bytes = int64_t{2} << 30;
@@ -83,7 +87,8 @@ class RecordReader {
   // file once, to there.
   //   OutOfRange   the file ends here.
   //   DataLoss     the record is damaged, or the file ends within it (then ended_in_record()). The
-  //                position stays before it. With skip_damaged only OutOfRange.
+  //                position stays before it. With skip_damaged only OutOfRange, and errors of
+  //                check_search, after which the search goes on with the next call.
   // Messages have the file and the record's offset. After OutOfRange and after a DataLoss at the
   // end of a file that is being appended to, a later call finds what was added meanwhile.
   absl::Status Read(absl::string_view* record);
@@ -132,6 +137,7 @@ class RecordReader {
   absl::Status source_status_;  // An error behind the bytes in the buffer.
   bool gave_up_ = false;        // Behind damage to packed bytes nothing can be read.
   bool ended_in_record_ = false;
+  bool is_searching_ = false;  // Behind damage that was counted; check_search ended the search.
   int64_t damaged_ = 0;
 };
 

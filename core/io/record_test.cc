@@ -243,6 +243,33 @@ TEST_F(RecordTest, ADamagedRecordIsReportedOrSkipped) {
   }
 }
 
+TEST_F(RecordTest, TheSearchForTheNextRecordAsksWhetherToGoOn) {
+  Write({"abc", "def"});
+  const std::string contents = Contents();
+  std::string damaged = contents.substr(0, contents.size() / 2);
+  damaged.append(size_t{5} << 20, 'x');
+  damaged += contents.substr(contents.size() / 2);
+  files_.SetContents(kPath, damaged);
+  int asked = 0;
+  RecordReaderOptions options;
+  options.skip_damaged = true;
+  options.check_search = [&asked] {
+    return ++asked == 4 ? errors::Cancelled("enough") : absl::OkStatus();
+  };
+  const auto reader = RecordReader::Open(&files_, kPath, options);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  absl::string_view record;
+  ASSERT_TRUE((*reader)->Read(&record).ok());
+  EXPECT_EQ((*reader)->Read(&record).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(asked, 4);
+  EXPECT_GT((*reader)->position(), int64_t{1} << 20);
+  EXPECT_LT((*reader)->position(), int64_t{4} << 20);
+  // It goes on where it was, and counts the place once.
+  ASSERT_TRUE((*reader)->Read(&record).ok());
+  EXPECT_EQ(record, "def");
+  EXPECT_EQ((*reader)->damaged(), 1);
+}
+
 TEST_F(RecordTest, ZerosAtTheEndAreDamageAndNoRecords) {
   Write({"abc"});
   files_.SetContents(kPath, Contents() + std::string(5000, '\0'));

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/status.h"
 #include "proto/input.pb.h"
 #include "runtime/input/opened_stage.h"
@@ -25,6 +29,24 @@ int64_t DamageCounts::total() const {
     if (__builtin_add_overflow(total, count, &total)) return std::numeric_limits<int64_t>::max();
   }
   return total;
+}
+
+std::string DamageCounts::Describe() const {
+  constexpr size_t kShown = 5;
+  std::vector<std::pair<int64_t, std::string>> files;
+  {
+    MutexLock lock(mu_);
+    for (const auto& [path, count] : counts_) files.emplace_back(-count, path);
+  }
+  absl::c_sort(files);
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < files.size() && i < kShown; ++i) {
+    texts.push_back(absl::StrCat(files[i].second, " (", -files[i].first, ")"));
+  }
+  if (files.size() > kShown) {
+    texts.push_back(absl::StrCat(files.size() - kShown, " more files"));
+  }
+  return absl::StrJoin(texts, ", ");
 }
 
 absl::Status DamageCounts::Save(InputState* state) const {

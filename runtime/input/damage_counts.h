@@ -25,6 +25,8 @@ class DamageCounts {
   // At least `count` places of the file are damaged.
   void Raise(const std::string& path, int64_t count);
   int64_t total() const;
+  // For people, the files with most damage first: "a.tfrecord (2), b.tfrecord (1)".
+  std::string Describe() const;
 
   // As an element that is added to `state`, or none when there is no damage; and back, into what is
   // already there. InvalidArgument: the element is no such thing.

@@ -26,7 +26,9 @@ absl::StatusOr<std::unique_ptr<Iterator>> Iterator::Begin(OpenedStagePtr stage,
                                                           uint64_t iteration) {
   std::unique_ptr<Iterator> result(new Iterator(std::move(stage), iteration));
   TANDEM_ASSIGN_OR_RETURN(
-      result->pass_, result->stage_->Begin({&result->cancellation_, iteration, &result->damage_}));
+      result->pass_, CatchOutOfMemory([&] {
+        return result->stage_->Begin({&result->cancellation_, iteration, &result->damage_});
+      }));
   return result;
 }
 
@@ -39,6 +41,10 @@ absl::StatusOr<absl::optional<Element>> Iterator::Next() {
 absl::StatusOr<std::string> Iterator::SaveState() {
   if (cancellation_.IsCancelled()) return cancellation_.status();
   ScopedRunToken token;
+  return CatchOutOfMemory([&] { return Save(); });
+}
+
+absl::StatusOr<std::string> Iterator::Save() {
   InputState state;
   state.set_kind(kKind);
   state.add_numbers(static_cast<int64_t>(iteration_));
@@ -56,6 +62,10 @@ absl::StatusOr<std::string> Iterator::SaveState() {
 absl::Status Iterator::RestoreState(absl::string_view bytes) {
   if (cancellation_.IsCancelled()) return cancellation_.status();
   ScopedRunToken token;
+  return CatchOutOfMemory([&] { return Restore(bytes); });
+}
+
+absl::Status Iterator::Restore(absl::string_view bytes) {
   InputState state;
   if (bytes.size() > size_t{INT32_MAX} ||
       !state.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {

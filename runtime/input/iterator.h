@@ -29,6 +29,8 @@ class Iterator {
   // The next element; nothing at the end, and from then on. Errors of sources (a file that is
   // damaged) come again with each call; after an error of a map function, whose message has the
   // element's index, the next call gives the next element. Cancelled: Cancel was called.
+  // ResourceExhausted: the system grants no memory, in whichever thread of the pipeline; what was
+  // asked for then is lost, and the data set is of no further use unless a map function asked.
   absl::StatusOr<absl::optional<Element>> Next();
 
   // Where this iterator stands, as bytes (a tandem.InputState). An iterator over an equal data set,
@@ -42,6 +44,8 @@ class Iterator {
   // Damaged places in files that were passed over because a source was asked to (skip_damaged), in
   // what was read so far, ahead of need included. From any thread.
   int64_t damaged() const { return damage_.total(); }
+  // The same by file, for people: "a.tfrecord (2), b.tfrecord (1)".
+  std::string DescribeDamage() const { return damage_.Describe(); }
 
   // Ends the iterator for good: a Next that waits, and each later one, returns Cancelled. A map
   // function that is running is not interrupted.
@@ -49,6 +53,9 @@ class Iterator {
 
  private:
   Iterator(OpenedStagePtr stage, uint64_t iteration);
+
+  absl::StatusOr<std::string> Save();
+  absl::Status Restore(absl::string_view bytes);
 
   const OpenedStagePtr stage_;
   uint64_t iteration_;

@@ -11,6 +11,7 @@
 #include "core/base/status.h"
 #include "proto/input.pb.h"
 #include "runtime/input/functions.h"
+#include "runtime/input/no_memory.h"
 #include "runtime/input/opened_stage.h"
 #include "runtime/input/waiting.h"
 #include "runtime/threads/cpu_count.h"
@@ -29,7 +30,8 @@ struct Mapping {
   MapFunction function;
 
   absl::StatusOr<Element> Call(const MapContext& context, Element element) const {
-    absl::StatusOr<Element> result = function(context, std::move(element));
+    absl::StatusOr<Element> result =
+        OrNoMemory([&] { return function(context, std::move(element)); });
     if (result.ok()) return result;
     return WithContext(result.status(), absl::StrCat(label, ": element ", context.index));
   }
@@ -180,15 +182,25 @@ class ParallelMapPass final : public Pass {
       MutexLock lock(mu_);
       ++running_;
     }
-    pool_.Schedule([this, started] { Run(started); });
+    const absl::Status scheduled = OrNoMemory([&] {
+      pool_.Schedule([this, started] { Run(started); });
+      return absl::OkStatus();
+    });
+    if (scheduled.ok()) return;
+    MutexLock lock(mu_);
+    --running_;
+    started->result = scheduled;
+    started->done.store(true, std::memory_order_release);
   }
 
   void Run(Slot* slot) {
-    if (abandoned_.load(std::memory_order_relaxed) || context_.cancellation->IsCancelled()) {
-      slot->result = errors::Cancelled("the input iterator was cancelled");
-    } else {
-      slot->result = mapping_.Call({slot->index, context_.iteration}, *slot->input);
-    }
+    // Nothing may be thrown here: the thread is the pool's.
+    slot->result = OrNoMemory([&]() -> absl::StatusOr<Element> {
+      if (abandoned_.load(std::memory_order_relaxed) || context_.cancellation->IsCancelled()) {
+        return errors::Cancelled("the input iterator was cancelled");
+      }
+      return mapping_.Call({slot->index, context_.iteration}, *slot->input);
+    });
     MutexLock lock(mu_);
     slot->done.store(true, std::memory_order_release);
     --running_;

@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
+#include <stdexcept>
+#include <string>
 #include <thread>
 
 #include "core/base/mutex.h"
@@ -14,6 +17,7 @@
 namespace tandem::data {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -51,6 +55,33 @@ const bool gate_registered = RegisterMapFunction(
       g->open.Wait();
       return element;
     });
+
+const bool hungry_registered = RegisterMapFunction(
+    "map_test_hungry", [](const MapContext&, Element element) -> absl::StatusOr<Element> {
+      const int64_t n = element[0].ScalarValue<int64_t>();
+      if (n % 5 == 3) throw std::bad_alloc();
+      if (n % 5 == 4) throw std::length_error("a vector");
+      return element;
+    });
+
+TEST(MapTest, AFunctionThatFindsNoMemoryFailsItsElement) {
+  for (const int threads : {1, 2, 4}) {
+    const auto iterator = Dataset::Range(10).Map("map_test_hungry", {.threads = threads}).Open();
+    ASSERT_TRUE(iterator.ok()) << iterator.status();
+    for (int64_t n = 0; n < 10; ++n) {
+      const auto element = (*iterator)->Next();
+      if (n % 5 < 3) {
+        ASSERT_TRUE(element.ok()) << element.status();
+        EXPECT_EQ((**element)[0].ScalarValue<int64_t>(), n);
+      } else {
+        EXPECT_EQ(element.status().code(), absl::StatusCode::kResourceExhausted);
+        EXPECT_THAT(std::string(element.status().message()),
+                    AllOf(HasSubstr("Map 'map_test_hungry': element " + std::to_string(n)),
+                          HasSubstr("no memory")));
+      }
+    }
+  }
+}
 
 TEST(MapTest, TheOrderIsTheInputsOnAnyNumberOfThreads) {
   const Dataset range = Dataset::Range(200).Shuffle(50, 3);

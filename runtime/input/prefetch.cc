@@ -5,6 +5,7 @@
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "proto/input.pb.h"
+#include "runtime/input/no_memory.h"
 #include "runtime/input/opened_stage.h"
 #include "runtime/input/waiting.h"
 #include "runtime/threads/run_tokens.h"
@@ -48,10 +49,11 @@ class PrefetchPass final : public Pass {
     if (!HasElement()) {
       ScopedRunTokenRelease released;
       MutexLock lock(mu_);
-      while (queue_.empty() && !cancellation_.IsCancelled()) changed_.Wait(mu_);
+      while (queue_.empty() && failed_.ok() && !cancellation_.IsCancelled()) changed_.Wait(mu_);
     }
     if (cancellation_.IsCancelled()) return cancellation_.status();
     MutexLock lock(mu_);
+    if (queue_.empty()) return failed_;
     // The end stays in the queue, for all later calls.
     if (queue_.front().ok() && !queue_.front()->has_value()) return MaybeElement();
     absl::StatusOr<MaybeElement> result = std::move(queue_.front());
@@ -68,7 +70,7 @@ class PrefetchPass final : public Pass {
       while (reading_ && !cancellation_.IsCancelled()) changed_.Wait(mu_);
     }
     if (cancellation_.IsCancelled()) return cancellation_.status();
-    const absl::Status saved = SavePaused(state);
+    const absl::Status saved = OrNoMemory([&] { return SavePaused(state); });
     MutexLock lock(mu_);
     paused_ = false;
     changed_.NotifyAll();
@@ -118,14 +120,17 @@ class PrefetchPass final : public Pass {
     while (WaitForRoom()) {
       absl::StatusOr<MaybeElement> next = [this] {
         ScopedRunToken token;
-        return input_->Next();
+        return OrNoMemory([this] { return input_->Next(); });
       }();
       const bool ended = next.ok() && !next->has_value();
       MutexLock lock(mu_);
-      queue_.push_back(std::move(next));
+      failed_ = OrNoMemory([&] {
+        queue_.push_back(std::move(next));
+        return absl::OkStatus();
+      });
       reading_ = false;
       changed_.NotifyAll();
-      if (ended) return;
+      if (ended || !failed_.ok()) return;
     }
   }
 
@@ -155,6 +160,8 @@ class PrefetchPass final : public Pass {
   std::unique_ptr<Pass> input_;  // Whose it is: see above.
 
   std::deque<absl::StatusOr<MaybeElement>> queue_ ABSL_GUARDED_BY(mu_);
+  // The queue found no memory: the producer has ended, and this comes behind what is in the queue.
+  absl::Status failed_ ABSL_GUARDED_BY(mu_);
   bool reading_ ABSL_GUARDED_BY(mu_) = false;
   bool paused_ ABSL_GUARDED_BY(mu_) = false;
 };

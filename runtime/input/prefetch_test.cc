@@ -2,7 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "core/base/mutex.h"
 #include "core/base/status.h"
@@ -51,6 +55,40 @@ const bool failing_registered =
       if (context.index == 2) return absl::StatusOr<Element>(errors::DataLoss("torn"));
       return absl::StatusOr<Element>(std::move(element));
     });
+
+const bool hungry_registered =
+    RegisterMapFunction("prefetch_test_hungry", [](const MapContext& context, Element element) {
+      if (context.index == 2) throw std::bad_alloc();
+      return absl::StatusOr<Element>(std::move(element));
+    });
+
+const bool hungry_dataset_registered =
+    RegisterDatasetFunction("prefetch_test_hungry_files", [](const Element& element) {
+      if (element[0].ScalarValue<int64_t>() == 2) throw std::bad_alloc();
+      return absl::StatusOr<Dataset>(Dataset::Range(2));
+    });
+
+// Two things that throw below the thread, the second where nothing else would catch it.
+TEST(PrefetchTest, WhatFindsNoMemoryBelowItIsAnError) {
+  for (const Dataset& dataset :
+       {Dataset::Range(4).Map("prefetch_test_hungry", {.threads = 1}),
+        Dataset::Range(4).Interleave("prefetch_test_hungry_files", {.cycle = 1, .block = 2})}) {
+    for (const int64_t size : {1, 3}) {
+      const auto iterator = dataset.Prefetch(size).Open();
+      ASSERT_TRUE(iterator.ok()) << iterator.status();
+      int errors = 0;
+      for (;;) {
+        const auto element = (*iterator)->Next();
+        if (element.ok() && !element->has_value()) break;
+        if (element.ok()) continue;
+        ++errors;
+        EXPECT_EQ(element.status().code(), absl::StatusCode::kResourceExhausted);
+        EXPECT_THAT(std::string(element.status().message()), HasSubstr("no memory"));
+      }
+      EXPECT_EQ(errors, 1);
+    }
+  }
+}
 
 TEST(PrefetchTest, ChangesNothing) {
   const Dataset dataset = Dataset::Range(50).Shuffle(10, 1).Batch(3);

@@ -81,6 +81,9 @@ class RecordsPass final : public Pass {
     bytes_ = *std::move(opened);
     RecordReaderOptions options;
     options.skip_damaged = settings_.skip_damaged;
+    options.check_search = [cancellation = context_.cancellation] {
+      return cancellation->IsCancelled() ? cancellation->status() : absl::OkStatus();
+    };
     if (settings_.compression) {
       options.compression = *settings_.compression;
     } else {

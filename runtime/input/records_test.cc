@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <random>
+#include <system_error>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -127,6 +130,33 @@ TEST(RecordsTest, DamagedRecordsAreSkippedAndCountedOnRequest) {
   // One in the first file, two in the other, each once.
   EXPECT_EQ((*iterator)->damaged(), 3);
   ExpectSameAfterRestoreEverywhere(dataset);
+}
+
+TEST(RecordsTest, TheFilesWithDamageAreNamed) {
+  std::string contents = Contents(WriteRecordFile("whole", {"first", "second", "third"}));
+  contents[kFrameBytes + 5 + 12] ^= 1;
+  const std::string one = WriteFile("one", contents);
+  contents[12] ^= 1;
+  const std::string two = WriteFile("two", contents);
+  const auto iterator = Dataset::Records({one, two}, {.skip_damaged = true}).Open();
+  ASSERT_TRUE(iterator.ok());
+  EXPECT_EQ((*iterator)->DescribeDamage(), "");
+  EXPECT_THAT(Rest(**iterator), ElementsAre(Text("first"), Text("third"), Text("third")));
+  EXPECT_EQ((*iterator)->DescribeDamage(), two + " (2), " + one + " (1)");
+}
+
+// Behind the first record there is a terabyte of nothing, through which a search takes hours.
+TEST(RecordsTest, TheSearchBehindDamageEndsWhenItIsCancelled) {
+  const std::string path = WriteFile("hole", Contents(WriteRecordFile("whole", {"first"})));
+  std::error_code error;
+  std::filesystem::resize_file(path, uint64_t{1} << 40, error);
+  ASSERT_FALSE(error) << error.message();
+  const auto iterator = Dataset::Records({path}, {.skip_damaged = true}).Prefetch(2).Open();
+  ASSERT_TRUE(iterator.ok());
+  ASSERT_TRUE((*iterator)->Next().ok());
+  (*iterator)->Cancel();  // The thread that reads ahead is looking for the second.
+  EXPECT_EQ((*iterator)->Next().status().code(), absl::StatusCode::kCancelled);
+  std::filesystem::remove(path, error);
 }
 
 TEST(RecordsTest, TheCountOfDamageSurvivesARestore) {
