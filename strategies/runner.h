@@ -95,6 +95,8 @@ class StrategyRunner {
   // NotFound: a variable is missing in `state`, or `state` has one that the program has not.
   // InvalidArgument: a type or shape differs. Nothing has changed then.
   virtual absl::Status RestoreState(const StrategyState& state) = 0;
+  // The same of values that nobody else needs: variables may take over their memory.
+  virtual absl::Status TakeState(StrategyState state) { return RestoreState(state); }
   // What besides the variables decides how this program goes on, under this strategy with as many
   // replicas: the positions of stateful random ops, and the single copies of variables that are
   // synchronized on read. The names are the strategy's own.

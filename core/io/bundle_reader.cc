@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,9 @@ namespace {
 constexpr int64_t kChunkBytes = int64_t{256} << 10;
 // What a thread reads at a time, where there are several.
 constexpr int64_t kPieceBytes = int64_t{4} << 20;
+// So many pieces ahead the disk is told what will be read: several threads at several places of a
+// file look like random reads to it, which it does not read ahead of.
+constexpr int64_t kPiecesAhead = 8;
 // Parts of one tensor that overlap what is asked for. Each is compared with each.
 constexpr size_t kMaxParts = 10000;
 
@@ -73,6 +77,78 @@ absl::Status BundleReader::InTensor(const absl::Status& status, absl::string_vie
 absl::StatusOr<Tensor> BundleReader::Read(absl::string_view name) const {
   TANDEM_ASSIGN_OR_RETURN(const BundleEntry* const entry, Lookup(name));
   return ReadSlice(name, TensorSlice(entry->shape.rank()));
+}
+
+absl::Status BundleReader::ForAll(absl::Span<const std::string> names,
+                                  absl::FunctionRef<absl::Status(size_t i)> work) const {
+  struct Place {
+    int shard;
+    int64_t offset;
+    int64_t size;
+    size_t i;
+  };
+  std::vector<Place> places;
+  for (size_t i = 0; i < names.size(); ++i) {
+    TANDEM_ASSIGN_OR_RETURN(const BundleEntry* const entry, Lookup(names[i]));
+    places.push_back({entry->shard, entry->offset, entry->size, i});
+  }
+  std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+    return std::tie(a.shard, a.offset) < std::tie(b.shard, b.offset);
+  });
+  std::vector<absl::Status> results(names.size());
+  const auto run = [&](size_t at) { results[places[at].i] = work(places[at].i); };
+  // Runs of places, [first, second), of about a piece. Large tensors are read by several threads
+  // each, and so between them.
+  std::vector<std::pair<size_t, size_t>> runs;
+  int64_t bytes = 0;  // Of the last run.
+  const auto flush = [&] {
+    const auto run_all = [&](int64_t k) {
+      for (size_t at = runs[static_cast<size_t>(k)].first; at < runs[static_cast<size_t>(k)].second;
+           ++at) {
+        run(at);
+      }
+    };
+    const auto count = static_cast<int64_t>(runs.size());
+    if (count > 1) {
+      options_.parallel_for(count, run_all);
+    } else if (count == 1) {
+      run_all(0);
+    }
+    runs.clear();
+  };
+  for (size_t at = 0; at < places.size(); ++at) {
+    const bool is_large = options_.parallel_for == nullptr || places[at].size >= 2 * kPieceBytes ||
+                          !Find(names[places[at].i])->slices.empty();
+    if (is_large) {
+      flush();
+      run(at);
+      continue;
+    }
+    if (runs.empty() || bytes >= kPieceBytes) {
+      runs.emplace_back(at, at);
+      bytes = 0;
+    }
+    runs.back().second = at + 1;
+    bytes += places[at].size;
+  }
+  flush();
+  for (const absl::Status& result : results) TANDEM_RETURN_IF_ERROR(result);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Tensor>> BundleReader::ReadAll(
+    absl::Span<const std::string> names) const {
+  std::vector<Tensor> tensors(names.size());
+  TANDEM_RETURN_IF_ERROR(ForAll(names, [&](size_t i) -> absl::Status {
+    TANDEM_ASSIGN_OR_RETURN(tensors[i], Read(names[i]));
+    return absl::OkStatus();
+  }));
+  return tensors;
+}
+
+absl::Status BundleReader::VerifyAll() const {
+  const std::vector<std::string> names = Names();
+  return ForAll(names, [&](size_t i) { return Verify(names[i]); });
 }
 
 absl::StatusOr<Tensor> BundleReader::ReadSlice(absl::string_view name,
@@ -234,8 +310,14 @@ absl::Status BundleReader::ReadBytes(const BundleEntry& entry, const Range& rang
   const auto piece_size = [&](int64_t i) {
     return std::min(piece_bytes, entry.size - i * piece_bytes);
   };
+  const auto will_read = [&](int64_t begin, int64_t pieces) {
+    const int64_t size = std::min(pieces * piece_bytes, entry.size - begin);
+    if (parallel && size > 0) file->WillRead(entry.offset + begin, size);
+  };
+  will_read(0, kPiecesAhead);
   const auto read = [&](int64_t i) {
     const int64_t begin = i * piece_bytes;
+    will_read(begin + kPiecesAhead * piece_bytes, 1);
     sums[static_cast<size_t>(i)] = ReadPiece(*file, entry, begin, begin + piece_size(i), range);
   };
   if (parallel) {

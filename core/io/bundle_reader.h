@@ -19,9 +19,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "core/base/mutex.h"
 #include "core/io/bundle.h"
 #include "core/io/file.h"
@@ -56,6 +58,14 @@ class BundleReader {
 
   // A tensor in host memory.
   absl::StatusOr<Tensor> Read(absl::string_view name) const;
+  // All of these, in the order of the names. They are read in the order in which they lie in the
+  // files, many small ones at a time where BundleReaderOptions::parallel_for can. The first error
+  // in the order of the names.
+  absl::StatusOr<std::vector<Tensor>> ReadAll(absl::Span<const std::string> names) const;
+  // Calls `work`, which reads one of these tensors, with the number of each name: how ReadAll comes
+  // to all. NotFound: one of the names; then nothing was called.
+  absl::Status ForAll(absl::Span<const std::string> names,
+                      absl::FunctionRef<absl::Status(size_t i)> work) const;
   // The part `slice` of it, put together from what is stored.
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice) const;
   // Into a tensor that is there, of the same type and shape as the part, in host memory that nobody
@@ -66,6 +76,8 @@ class BundleReader {
 
   // Checks all the bytes of a tensor, whatever its type, without keeping them.
   absl::Status Verify(absl::string_view name) const;
+  // The same of all tensors, as ReadAll reads them. The first error in the order of the names.
+  absl::Status VerifyAll() const;
 
  private:
   // Some bytes of an entry, and where they go.

@@ -199,6 +199,49 @@ TEST_F(BundleTest, TensorsOfEverySizeComeBackWithOneAndTwoThreads) {
   }
 }
 
+TEST_F(BundleTest, ManyTensorsAreReadAtOnceInAnyOrder) {
+  const std::vector<int64_t> sizes = {5, 70000, 0, 3000001, 300000, 1, 900000, 2600000, 1000, 4};
+  const auto name_of = [](int64_t size) { return absl::StrCat("t", size); };
+  const auto writer = Writer();
+  for (const int64_t size : sizes) {
+    ASSERT_TRUE(writer->Add(name_of(size), Counting<float>(Shape({size}), 3)).ok());
+  }
+  ASSERT_TRUE(writer->Add("words", Tensor::Vector<std::string>({"a", "bc"})).ok());
+  ASSERT_TRUE(writer->Finish().ok());
+  std::vector<std::string> names = {"words"};
+  for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) names.push_back(name_of(*size));
+  for (const bool parallel : {false, true}) {
+    const auto reader =
+        Reader({.parallel_for = parallel ? ParallelFor(OnTwoThreads) : ParallelFor()});
+    const auto tensors = reader->ReadAll(names);
+    ASSERT_TRUE(tensors.ok()) << tensors.status();
+    ASSERT_EQ(tensors->size(), names.size());
+    for (size_t i = 0; i < names.size(); ++i) {
+      EXPECT_TRUE(SameTensor((*tensors)[i], *reader->Read(names[i]))) << names[i];
+    }
+    EXPECT_TRUE(reader->VerifyAll().ok());
+    EXPECT_TRUE(reader->ReadAll({})->empty());
+    EXPECT_EQ(reader->ReadAll({"t5", "none"}).status().code(), absl::StatusCode::kNotFound);
+  }
+
+  // Of several that are damaged the first that was asked for is named.
+  const std::string data = absl::StrCat(kPrefix, ".data-00000-of-00001");
+  std::string damaged = *ReadFile(&files_, data);
+  for (const char* const name : {"t70000", "t1000", "t3000001"}) {
+    damaged[static_cast<size_t>(Reader()->Find(name)->offset)] ^= 1;
+  }
+  files_.SetContents(data, damaged);
+  for (const bool parallel : {false, true}) {
+    const auto reader =
+        Reader({.parallel_for = parallel ? ParallelFor(OnTwoThreads) : ParallelFor()});
+    const absl::Status status = reader->ReadAll({"t5", "t3000001", "t1000"}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("'t3000001'"));
+    EXPECT_THAT(std::string(reader->VerifyAll().message()), HasSubstr("'t1000'"));
+    EXPECT_TRUE(reader->ReadAll({"t5", "t4", "words"}).ok());
+  }
+}
+
 TEST_F(BundleTest, EmptyVariantsComeBack) {
   const auto writer = Writer();
   ASSERT_TRUE(writer->Add("v", Tensor(kVariant, Shape({3}))).ok());

@@ -54,6 +54,8 @@ class RandomAccessFile {
   virtual absl::StatusOr<size_t> Read(int64_t offset, absl::Span<char> bytes) const = 0;
   // The size as it is now.
   virtual absl::StatusOr<int64_t> Size() const = 0;
+  // These bytes will be read soon: whoever can begins to fetch them, and does not wait for them.
+  virtual void WillRead(int64_t /*offset*/, int64_t /*size*/) const {}
 
   // Fills all of `bytes`. DataLoss: the file ends before.
   absl::Status ReadExactly(int64_t offset, absl::Span<char> bytes) const;

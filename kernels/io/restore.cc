@@ -61,10 +61,14 @@ class RestoreKernel final : public FileKernel {
                                      entry->shape.DebugString(), " in the checkpoint '", prefix,
                                      "'; the graph restores it as ", DataTypeName(wanted));
     }
-    for (size_t i = 0; i < names.size(); ++i) {
+    std::vector<Tensor> tensors(names.size());
+    TANDEM_RETURN_IF_ERROR(reader->ForAll(names, [&](size_t i) -> absl::Status {
       TANDEM_RETURN_IF_ERROR(CheckCancelled(c));
-      TANDEM_ASSIGN_OR_RETURN(Tensor tensor, Read(*reader, names[i], slices[i]));
-      c.SetOutput(static_cast<int>(i), std::move(tensor));
+      TANDEM_ASSIGN_OR_RETURN(tensors[i], Read(*reader, names[i], slices[i]));
+      return absl::OkStatus();
+    }));
+    for (size_t i = 0; i < names.size(); ++i) {
+      c.SetOutput(static_cast<int>(i), std::move(tensors[i]));
     }
     return absl::OkStatus();
   }

@@ -112,11 +112,6 @@ absl::StatusOr<Tensor> Checkpoint::Read(absl::string_view name) const {
   return reader_->Read(key);
 }
 
-absl::Status Checkpoint::Verify() const {
-  for (const std::string& name : reader_->Names()) {
-    TANDEM_RETURN_IF_ERROR(reader_->Verify(name));
-  }
-  return absl::OkStatus();
-}
+absl::Status Checkpoint::Verify() const { return reader_->VerifyAll(); }
 
 }  // namespace tandem

@@ -81,9 +81,18 @@ absl::StatusOr<LoadedTensors> LoadFrom(const Checkpoint& checkpoint,
                               : absl::StrCat("; it has, and nobody wants: ", List(loaded.unused)),
         ". Give a map of names, or load what is there (partial)");
   }
-  for (const auto& [tensor, key] : keys) {
-    TANDEM_ASSIGN_OR_RETURN(Tensor value, checkpoint.bundle().Read(key));
-    loaded.tensors.emplace_back(tensor->name, std::move(value));
+  std::vector<std::string> names;
+  for (const auto& [tensor, key] : keys) names.push_back(key);
+  std::vector<Tensor> values;
+  if (!options.read) {
+    TANDEM_ASSIGN_OR_RETURN(values, checkpoint.bundle().ReadAll(names));
+  }
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (options.read) {
+      TANDEM_ASSIGN_OR_RETURN(Tensor value, options.read(names[i]));
+      values.push_back(std::move(value));
+    }
+    loaded.tensors.emplace_back(keys[i].first->name, std::move(values[i]));
   }
   return loaded;
 }

@@ -6,6 +6,7 @@
 #ifndef TANDEM_RUNTIME_CHECKPOINT_LOAD_H_
 #define TANDEM_RUNTIME_CHECKPOINT_LOAD_H_
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "core/io/file.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/shape.h"
+#include "core/tensor/tensor.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/write.h"
 
@@ -35,6 +37,9 @@ struct LoadOptions {
   // What the checkpoint does not have is left out, instead of being an error. A type or shape that
   // differs stays one.
   bool partial = false;
+  // Gives a tensor by its name in the checkpoint, in place of the files, to whoever has read them
+  // already. Empty: the files do.
+  std::function<absl::StatusOr<Tensor>(const std::string& key)> read;
 };
 
 struct LoadedTensors {

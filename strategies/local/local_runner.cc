@@ -1,5 +1,6 @@
 #include "strategies/local/local_runner.h"
 
+#include <map>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -254,36 +255,42 @@ absl::StatusOr<StrategyState> LocalRunner::CaptureState() {
   return state;
 }
 
-absl::Status LocalRunner::RestoreState(const StrategyState& state) {
+absl::Status LocalRunner::TakeState(StrategyState state) {
   TANDEM_RETURN_IF_ERROR(AddStateNodes());
+  std::map<std::string, Tensor*> by_name;
+  for (auto& [name, tensor] : state) by_name[name] = &tensor;
   std::vector<std::string> names;
-  for (const StrategyVariable* variable : builder_.variables()) names.push_back(variable->name());
-  Session::Feeds feeds;
-  std::vector<std::string> targets;
+  RunSignature signature;
+  std::vector<Tensor> values;
   for (const StrategyVariable* variable : builder_.variables()) {
-    const Tensor* value = nullptr;
-    for (const auto& [name, tensor] : state) {
-      if (name == variable->name()) value = &tensor;
-    }
-    if (value == nullptr) {
-      return errors::NotFound("the state to restore has no variable '", variable->name(), "'");
-    }
     const VariableSpec& spec = variable->spec();
-    if (value->dtype() != spec.dtype || value->shape() != spec.shape) {
+    names.push_back(spec.name);
+    const auto found = by_name.find(spec.name);
+    if (found == by_name.end()) {
+      return errors::NotFound("the state to restore has no variable '", spec.name, "'");
+    }
+    Tensor& value = *found->second;
+    if (value.dtype() != spec.dtype || value.shape() != spec.shape) {
       return errors::InvalidArgument("variable '", spec.name, "' is ", DataTypeName(spec.dtype),
                                      spec.shape.DebugString(), "; the state to restore has ",
-                                     DataTypeName(value->dtype()), value->shape().DebugString());
+                                     DataTypeName(value.dtype()), value.shape().DebugString());
     }
-    feeds.emplace_back(ValueNode(spec.name), *value);
-    targets.push_back(AssignNode(spec.name));
+    signature.feeds.push_back(ValueNode(spec.name));
+    signature.targets.push_back(AssignNode(spec.name));
+    values.push_back(std::move(value));
   }
-  for (const auto& [name, tensor] : state) {
+  for (const auto& [name, tensor] : by_name) {
     if (absl::c_linear_search(names, name)) continue;
     return errors::NotFound("the state to restore has a variable '", name,
                             "', which the program has not", DidYouMean(name, names));
   }
-  if (targets.empty()) return absl::OkStatus();
-  return session_->Run(feeds, {}, targets).status();
+  if (values.empty()) return absl::OkStatus();
+  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Session::Callable> assign,
+                          session_->MakeCallable(signature));
+  // Nobody holds the values but the step, so that variables can keep them.
+  by_name.clear();
+  state.clear();
+  return assign->Run(std::move(values)).status();
 }
 
 absl::StatusOr<StrategyState> LocalRunner::CaptureDetails() {

@@ -29,7 +29,8 @@ class LocalRunner : public StrategyRunner {
   void CancelSteps(const absl::Status& reason) override;
 
   absl::StatusOr<StrategyState> CaptureState() override;
-  absl::Status RestoreState(const StrategyState& state) override;
+  absl::Status RestoreState(const StrategyState& state) override { return TakeState(state); }
+  absl::Status TakeState(StrategyState state) override;
   absl::StatusOr<StrategyState> CaptureDetails() override;
   absl::StatusOr<std::vector<std::string>> RestoreDetails(const StrategyState& details) override;
   absl::StatusOr<Tensor> ReadVariable(const std::string& name) override;

@@ -124,6 +124,36 @@ TEST_F(LocalRunnerTest, StepsThatRunAreCancelledFromAnotherThreadAndLaterOnesAre
   }
 }
 
+TEST(LocalRunnerState, AValueThatNobodyElseHoldsIsTakenOverWithoutACopy) {
+  const auto builder = NewReplicaBuilder({.devices = {"/device:CPU:0"}});
+  ASSERT_TRUE(builder.ok()) << builder.status();
+  VariableSpec spec;
+  spec.name = "v";
+  spec.shape = Shape({1 << 16});
+  spec.initializer = [shape = spec.shape](const Scope& scope) {
+    return scope.Constant(Tensor::Zeros(kFloat32, shape));
+  };
+  ASSERT_TRUE((*builder)->Variable(spec).ok());
+  const auto runner = LocalRunner::Create(**builder, {});
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_TRUE((*runner)->Initialize().ok());
+  const auto filled = [&spec](float value) {
+    Tensor tensor = Tensor::Zeros(kFloat32, spec.shape);
+    for (float& element : tensor.MutableElements<float>()) element = value;
+    return tensor;
+  };
+  StrategyState state = {{"v", filled(1)}};
+  const void* const data = state[0].second.data();
+  ASSERT_TRUE((*runner)->TakeState(std::move(state)).ok());
+  EXPECT_EQ((*runner)->ReadVariable("v")->data(), data);
+  EXPECT_EQ((*runner)->ReadVariable("v")->Elements<float>()[7], 1);
+  // What its owner keeps stays the owner's.
+  const StrategyState kept = {{"v", filled(2)}};
+  ASSERT_TRUE((*runner)->RestoreState(kept).ok());
+  EXPECT_NE((*runner)->ReadVariable("v")->data(), kept[0].second.data());
+  EXPECT_EQ((*runner)->ReadVariable("v")->Elements<float>()[7], 2);
+}
+
 TEST(LocalRunnerBatch, OneThatDoesNotFitIsNamedAsAWhole) {
   const auto builder = NewReplicaBuilder({.devices = {"/device:CPU:0"}, .virtual_replicas = 2});
   ASSERT_TRUE(builder.ok()) << builder.status();
