@@ -2,9 +2,13 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/graph/function_body.h"
 #include "core/passes/prune.h"
+#include "kernels/random/generator.h"
 #include "runtime/executor/step_run.h"
 
 namespace tandem {
@@ -13,6 +17,21 @@ namespace {
 
 // Each call that waits for another one holds its values. Recursion that ends is nowhere near.
 constexpr int kMaxCallDepth = 10'000;
+
+constexpr absl::string_view kToHost = "[host]";
+
+// One use of a function: "double@/job:localhost/replica:0/task:0/device:CPU:0". Positions of random
+// ops are kept under it, so it is text without spaces, and the same in every process.
+std::string KeyOf(const FunctionRef& function, const std::string& device, bool host_results) {
+  std::string attrs;
+  if (!function.attrs.empty()) {
+    attrs = absl::StrCat("{", absl::WebSafeBase64Escape(AttrValue(function).Key()), "}");
+  }
+  return absl::StrCat(function.name, attrs, "@", device, host_results ? kToHost : "");
+}
+
+// The key without the device.
+std::string FunctionPart(const std::string& key) { return key.substr(0, key.find('@')); }
 
 }  // namespace
 
@@ -62,6 +81,16 @@ class FunctionRuntime::Compiled final : public FunctionHandle,
 
   const std::string& name() const { return name_; }
 
+  // Those of the random ops, by node.
+  std::map<std::string, random::Generator*> Generators() const {
+    std::map<std::string, random::Generator*> generators;
+    for (size_t i = 0; i < plan_->nodes.size(); ++i) {
+      auto* const kernel = dynamic_cast<random::GeneratorKernel*>(plan_->nodes[i].kernel);
+      if (kernel != nullptr) generators[plan_->names[i]] = &kernel->generator();
+    }
+    return generators;
+  }
+
  private:
   const std::string name_;
   const std::unique_ptr<Plan> plan_;
@@ -75,8 +104,7 @@ FunctionRuntime::FunctionRuntime(std::shared_ptr<FunctionLibrary> library, Compi
 
 absl::StatusOr<std::shared_ptr<FunctionHandle>> FunctionRuntime::Instantiate(
     const FunctionRef& function, const KernelContext& c, bool host_results) {
-  const std::string key =
-      absl::StrCat(AttrValue(function).Key(), "@", c.device().name, host_results ? " to host" : "");
+  const std::string key = KeyOf(function, c.device().name, host_results);
   {
     MutexLock lock(mu_);
     const auto found = compiled_.find(key);
@@ -87,7 +115,63 @@ absl::StatusOr<std::shared_ptr<FunctionHandle>> FunctionRuntime::Instantiate(
   absl::StatusOr<std::shared_ptr<Compiled>> made = Compile(function, c.device().name, host_results);
   if (!made.ok()) return WithContext(made.status(), absl::StrCat("function '", function.name, "'"));
   MutexLock lock(mu_);
-  return std::shared_ptr<FunctionHandle>(compiled_.emplace(key, *std::move(made)).first->second);
+  const auto [entry, is_first] = compiled_.emplace(key, *std::move(made));
+  if (is_first) TakePositions(key, *entry->second);
+  return std::shared_ptr<FunctionHandle>(entry->second);
+}
+
+void FunctionRuntime::TakePositions(const std::string& key, Compiled& compiled) {
+  auto waiting = waiting_positions_.find(key);
+  if (waiting == waiting_positions_.end()) {
+    // Of the same function on another device, if that is the only one: the replica that called it
+    // there is here now.
+    const std::string function = FunctionPart(key);
+    const auto is_same = [&](const auto& entry) { return FunctionPart(entry.first) == function; };
+    waiting = absl::c_find_if(waiting_positions_, is_same);
+    if (waiting == waiting_positions_.end()) return;
+    if (absl::c_count_if(waiting_positions_, is_same) > 1) return;
+  }
+  for (const auto& [node, generator] : compiled.Generators()) {
+    const auto position = waiting->second.find(node);
+    // That it is one was checked when it was given.
+    if (position != waiting->second.end()) generator->Restore(position->second).IgnoreError();
+  }
+  waiting_positions_.erase(waiting);
+}
+
+std::vector<std::pair<std::string, Tensor>> FunctionRuntime::RandomPositions() const {
+  std::map<std::string, Tensor> positions;
+  MutexLock lock(mu_);
+  for (const auto& [key, compiled] : compiled_) {
+    for (const auto& [node, generator] : compiled->Generators()) {
+      positions[absl::StrCat(key, " ", node)] = generator->Save();
+    }
+  }
+  for (const auto& [key, nodes] : waiting_positions_) {
+    for (const auto& [node, position] : nodes) positions[absl::StrCat(key, " ", node)] = position;
+  }
+  return {positions.begin(), positions.end()};
+}
+
+absl::Status FunctionRuntime::SetRandomPosition(const std::string& name, const Tensor& position) {
+  const size_t space = name.find(' ');
+  const std::string key = name.substr(0, space);
+  const std::string node = space == std::string::npos ? "" : name.substr(space + 1);
+  const auto not_found = [&] {
+    return errors::NotFound("there is no random op '", name, "' in a function of this program");
+  };
+  TANDEM_RETURN_IF_ERROR(random::Generator().Restore(position));
+  MutexLock lock(mu_);
+  const auto compiled = compiled_.find(key);
+  if (compiled != compiled_.end()) {
+    const auto generators = compiled->second->Generators();
+    const auto found = generators.find(node);
+    return found == generators.end() ? not_found() : found->second->Restore(position);
+  }
+  const std::string function = FunctionPart(key);
+  if (library_->Find(function.substr(0, function.find('{'))) == nullptr) return not_found();
+  waiting_positions_[key][node] = position;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<FunctionRuntime::Compiled>> FunctionRuntime::Compile(

@@ -9,8 +9,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "core/base/mutex.h"
 #include "core/kernel/function_runner.h"
 #include "runtime/session/compile.h"
@@ -30,6 +34,19 @@ class FunctionRuntime final : public FunctionRunner {
   void Run(const std::shared_ptr<FunctionHandle>& handle, const KernelContext& c,
            std::vector<Tensor> args, Done done) override;
 
+  // Where the random ops in functions stand that go on from call to call, by "<function>@<device>
+  // <node>", sorted. All calls of a function on one device share its ops. Functions that were not
+  // called yet have none but what SetRandomPosition gave them.
+  std::vector<std::pair<std::string, Tensor>> RandomPositions() const;
+  // A function that is compiled later, when it is called first, begins there; on another device
+  // too, unless it was called on several. NotFound: there is no such function or op.
+  // InvalidArgument: no position.
+  absl::Status SetRandomPosition(const std::string& name, const Tensor& position);
+  // Whether a name is one of these: names of nodes have no "@".
+  static bool IsPositionInFunction(absl::string_view name) {
+    return name.find('@') != absl::string_view::npos;
+  }
+
  private:
   class Compiled;
 
@@ -39,8 +56,13 @@ class FunctionRuntime final : public FunctionRunner {
 
   const std::shared_ptr<FunctionLibrary> library_;
   const CompileOptions options_;
-  Mutex mu_;
+  // Gives what is compiled the positions that wait for it.
+  void TakePositions(const std::string& key, Compiled& compiled) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  mutable Mutex mu_;
   std::map<std::string, std::shared_ptr<Compiled>> compiled_ ABSL_GUARDED_BY(mu_);
+  // Positions in functions that are not compiled yet, by key, then by node.
+  std::map<std::string, std::map<std::string, Tensor>> waiting_positions_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tandem

@@ -205,10 +205,14 @@ class LocalSession final : public Session {
       if (!positions.empty() && positions.back().first == node) continue;
       positions.emplace_back(node, generator->Save());
     }
+    for (auto& position : functions_.RandomPositions()) positions.push_back(std::move(position));
     return positions;
   }
 
   absl::Status SetRandomPosition(const std::string& node, const Tensor& position) override {
+    if (FunctionRuntime::IsPositionInFunction(node)) {
+      return functions_.SetRandomPosition(node, position);
+    }
     bool is_known = false;
     for (const auto& [name, generator] : shared_kernels_->Generators()) {
       if (name != node) continue;
