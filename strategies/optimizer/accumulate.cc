@@ -29,6 +29,11 @@ class AccumulatingOptimizer final : public ForwardingOptimizer {
     }
     return ForwardingOptimizer::Check();
   }
+  OptionList DescribeOptions() const override {
+    OptionList list = ForwardingOptimizer::DescribeOptions();
+    for (auto& option : ListOptions({{"Accumulate", steps_}})) list.push_back(std::move(option));
+    return list;
+  }
   double LearningRate(int64_t step) const override {
     return inner().LearningRate(step / accumulation_steps());
   }

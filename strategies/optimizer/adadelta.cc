@@ -11,6 +11,10 @@ class AdadeltaOptimizer final : public SlotOptimizer {
                       {{"accumulated_grad"}, {"accumulated_delta_var"}}),
         options_(options) {}
 
+  OptionList DescribeOptions() const override {
+    return ListOptions({{"rho", options_.rho}, {"epsilon", options_.epsilon}});
+  }
+
  private:
   absl::Status CheckOptions() const override {
     TANDEM_RETURN_IF_ERROR(CheckRange("rho", options_.rho, 0, 1, /*below=*/true));

@@ -11,6 +11,11 @@ class AdagradOptimizer final : public SlotOptimizer {
                       {{"accumulator", options.initial_accumulator}}),
         options_(options) {}
 
+  OptionList DescribeOptions() const override {
+    return ListOptions(
+        {{"initial_accumulator", options_.initial_accumulator}, {"epsilon", options_.epsilon}});
+  }
+
  private:
   absl::Status CheckOptions() const override {
     TANDEM_RETURN_IF_ERROR(CheckNotNegative("initial_accumulator", options_.initial_accumulator));

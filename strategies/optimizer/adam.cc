@@ -13,6 +13,13 @@ class AdamOptimizer final : public SlotOptimizer {
                           : std::vector<Slot>{{"momentum"}, {"velocity"}}),
         options_(options) {}
 
+  OptionList DescribeOptions() const override {
+    return ListOptions({{"beta1", options_.beta1},
+                        {"beta2", options_.beta2},
+                        {"epsilon", options_.epsilon},
+                        {"amsgrad", options_.amsgrad}});
+  }
+
  private:
   absl::Status CheckOptions() const override {
     TANDEM_RETURN_IF_ERROR(CheckRange("beta1", options_.beta1, 0, 1, /*below=*/true));

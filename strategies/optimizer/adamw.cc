@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "core/base/status.h"
 #include "strategies/optimizer/slot_optimizer.h"
 
@@ -13,6 +14,15 @@ class AdamWOptimizer final : public SlotOptimizer {
       : SlotOptimizer("adamw", options.learning_rate, options.schedule,
                       {{"momentum"}, {"velocity"}}),
         options_(options) {}
+
+  OptionList DescribeOptions() const override {
+    OptionList list = ListOptions({{"weight_decay", options_.weight_decay},
+                                   {"beta1", options_.beta1},
+                                   {"beta2", options_.beta2},
+                                   {"epsilon", options_.epsilon}});
+    list.emplace_back("exclude", absl::StrJoin(options_.exclude, ","));
+    return list;
+  }
 
  private:
   absl::Status CheckOptions() const override {

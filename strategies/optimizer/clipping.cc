@@ -62,6 +62,12 @@ class Clipping : public ForwardingOptimizer {
     return ForwardingOptimizer::Check();
   }
 
+  OptionList DescribeOptions() const override {
+    OptionList list = ForwardingOptimizer::DescribeOptions();
+    for (auto& option : ListOptions({{what_, limit_}})) list.push_back(std::move(option));
+    return list;
+  }
+
   absl::StatusOr<std::vector<Gradient>> Transform(const Scope& scope,
                                                   std::vector<Gradient> gradients) const override {
     TANDEM_RETURN_IF_ERROR(Check());

@@ -14,6 +14,7 @@ class ForwardingOptimizer : public Optimizer {
  public:
   std::string name() const override { return inner_->name(); }
   absl::Status Check() const override { return inner_->Check(); }
+  OptionList DescribeOptions() const override { return inner_->DescribeOptions(); }
   double LearningRate(int64_t step) const override { return inner_->LearningRate(step); }
   int accumulation_steps() const override { return inner_->accumulation_steps(); }
   absl::StatusOr<std::vector<Gradient>> Transform(const Scope& scope,

@@ -11,6 +11,13 @@ class FtrlOptimizer final : public SlotOptimizer {
                       {{"accumulator", options.initial_accumulator}, {"linear"}}),
         options_(options) {}
 
+  OptionList DescribeOptions() const override {
+    return ListOptions({{"learning_rate_power", options_.learning_rate_power},
+                        {"initial_accumulator", options_.initial_accumulator},
+                        {"l1", options_.l1},
+                        {"l2", options_.l2}});
+  }
+
  private:
   absl::Status CheckOptions() const override {
     if (!(schedule()(0) > 0)) {

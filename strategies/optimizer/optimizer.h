@@ -25,8 +25,10 @@
 #ifndef TANDEM_STRATEGIES_OPTIMIZER_OPTIMIZER_H_
 #define TANDEM_STRATEGIES_OPTIMIZER_OPTIMIZER_H_
 
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -47,6 +49,11 @@ struct UpdateInputs {
   std::shared_ptr<SharedScalars> shared = nullptr;
 };
 
+// What an optimizer was made with, as names and values for people, in a fixed order.
+using OptionList = std::vector<std::pair<std::string, std::string>>;
+// Numbers in as few digits as tell them from all others.
+OptionList ListOptions(std::initializer_list<std::pair<const char*, double>> options);
+
 // Threads: any; an optimizer does not change. One may serve several builders.
 class Optimizer {
  public:
@@ -54,6 +61,9 @@ class Optimizer {
   virtual std::string name() const = 0;  // "adam"
   // InvalidArgument: the optimizer was given arguments that it cannot work with.
   virtual absl::Status Check() const { return absl::OkStatus(); }
+  // What decides how it changes variables, beside the learning rate: a training that is resumed
+  // compares it. Wrappers add theirs. Empty: there is nothing, or it does not say.
+  virtual OptionList DescribeOptions() const { return {}; }
   // Of a step, counted from 0.
   virtual double LearningRate(int64_t step) const = 0;
   // How many steps' gradients make one update: 1, or more when gradients are accumulated.

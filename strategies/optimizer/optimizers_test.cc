@@ -4,6 +4,8 @@
 #include <map>
 
 #include "gtest/gtest.h"
+#include "strategies/optimizer/accumulate.h"
+#include "strategies/optimizer/clipping.h"
 #include "strategies/optimizer/optimizer.h"
 #include "strategies/optimizer/testing.h"
 
@@ -16,6 +18,23 @@ TEST(Optimizers, AHyperparameterThatATypeRoundsToOneIsRefused) {
   EXPECT_EQ(training.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(std::string(training.status().message()).find("beta2"), std::string::npos)
       << training.status();
+}
+
+TEST(Optimizers, SayWhatTheyWereMadeWith) {
+  using List = OptionList;
+  EXPECT_EQ(Adam({.beta1 = 0.8})->DescribeOptions(),
+            (List{{"beta1", "0.8"}, {"beta2", "0.999"}, {"epsilon", "1e-07"}, {"amsgrad", "0"}}));
+  EXPECT_EQ(AdamW({.exclude = {"bias", "gamma"}})->DescribeOptions().back().second, "bias,gamma");
+  EXPECT_EQ(Accumulate(ClipByGlobalNorm(Sgd({.momentum = 0.9, .nesterov = true}), 0.5), 3)
+                ->DescribeOptions(),
+            (List{{"momentum", "0.9"},
+                  {"nesterov", "1"},
+                  {"ClipByGlobalNorm", "0.5"},
+                  {"Accumulate", "3"}}));
+  for (const OptimizerPtr& optimizer :
+       {Adagrad({}), RmsProp({}), Adadelta({}), Ftrl({}), AdamW({})}) {
+    EXPECT_GE(optimizer->DescribeOptions().size(), 2u) << optimizer->name();
+  }
 }
 
 TEST(Optimizers, SlotsHaveTheirNamesAndInitialValues) {

@@ -13,6 +13,13 @@ class RmsPropOptimizer final : public SlotOptimizer {
                           : std::vector<Slot>{{"velocity"}, {"momentum"}}),
         options_(options) {}
 
+  OptionList DescribeOptions() const override {
+    return ListOptions({{"rho", options_.rho},
+                        {"momentum", options_.momentum},
+                        {"epsilon", options_.epsilon},
+                        {"centered", options_.centered}});
+  }
+
  private:
   absl::Status CheckOptions() const override {
     TANDEM_RETURN_IF_ERROR(CheckRange("rho", options_.rho, 0, 1, /*below=*/true));

@@ -12,6 +12,10 @@ class SgdOptimizer final : public SlotOptimizer {
             options.momentum != 0 ? std::vector<Slot>{{"momentum"}} : std::vector<Slot>{}),
         options_(options) {}
 
+  OptionList DescribeOptions() const override {
+    return ListOptions({{"momentum", options_.momentum}, {"nesterov", options_.nesterov}});
+  }
+
  private:
   absl::Status CheckOptions() const override {
     return CheckRange("momentum", options_.momentum, 0, 1);
