@@ -58,6 +58,9 @@ class Strategy {
   static absl::StatusOr<std::unique_ptr<Strategy>> FromEnvironment();
 
   virtual std::string name() const = 0;
+  // Whether this process writes what one process of the job writes for all: checkpoints and logs.
+  // By TF_CONFIG, unless a strategy knows better.
+  virtual bool is_chief() const;
   virtual absl::StatusOr<std::unique_ptr<StrategyBuilder>> NewBuilder() const = 0;
   // For the graph that `builder`, one of this strategy's, has built. Both outlive the runner.
   // InvalidArgument: another strategy made the builder.

@@ -28,6 +28,10 @@ std::string Minutes(absl::Duration duration) {
   return absl::StrFormat("%d:%02d", seconds / 60, seconds % 60);
 }
 
+std::string Damaged(int64_t damaged) {
+  return damaged == 0 ? "" : absl::StrCat("  ", damaged, " damaged records passed over");
+}
+
 class ProgressCallback final : public Callback {
  public:
   ProgressCallback(std::FILE* out, bool is_terminal) : out_(out), live_(is_terminal) {}
@@ -45,16 +49,16 @@ class ProgressCallback final : public Callback {
     last_ = now;
     const double rate = static_cast<double>(progress.examples) /
                         std::max(1e-9, absl::ToDoubleSeconds(progress.elapsed));
-    absl::FPrintF(out_, "\r\033[Kepoch %d/%d%s step %d%s  loss %.4f%s  %.0f examples/s%s",
+    absl::FPrintF(out_, "\r\033[Kepoch %d/%d%s step %d%s  loss %.4f%s  %.0f examples/s%s%s",
                   progress.epoch + 1, progress.epochs, Bar(progress), progress.step,
                   progress.steps > 0 ? absl::StrCat("/", progress.steps) : "", progress.loss,
-                  Metrics(progress.metrics), rate, Left(progress));
+                  Metrics(progress.metrics), rate, Left(progress), Damaged(progress.damaged));
     std::fflush(out_);
     return Next::kGoOn;
   }
 
   absl::StatusOr<Next> OnEpoch(Trainer&, int epoch, const EpochResult& result) override {
-    absl::FPrintF(out_, "%sepoch %d%s  loss %.4f%s%s  %.0f examples/s  %.1f s\n",
+    absl::FPrintF(out_, "%sepoch %d%s  loss %.4f%s%s  %.0f examples/s  %.1f s%s\n",
                   live_ ? "\r\033[K" : "", epoch + 1, epochs_ > 0 ? absl::StrCat("/", epochs_) : "",
                   result.loss, Metrics(result.metrics),
                   result.validation == nullptr
@@ -63,7 +67,7 @@ class ProgressCallback final : public Callback {
                                         Metrics(result.validation->metrics)),
                   static_cast<double>(result.examples) /
                       std::max(1e-9, absl::ToDoubleSeconds(result.duration)),
-                  absl::ToDoubleSeconds(result.duration));
+                  absl::ToDoubleSeconds(result.duration), Damaged(result.damaged));
     std::fflush(out_);
     return Next::kGoOn;
   }

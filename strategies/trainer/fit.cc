@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/log.h"
 #include "core/base/status.h"
 #include "strategies/trainer/fit_run.h"
 #include "strategies/trainer/log_callback.h"
@@ -43,7 +44,7 @@ int ExitCodeOf(const absl::Status& status) {
 
 absl::StatusOr<std::vector<EpochResult>> Trainer::FitRun::Run() {
   if (!options_.checkpoint_dir.empty()) {
-    TANDEM_ASSIGN_OR_RETURN(checkpoints_, FitCheckpoints::Open(options_));
+    TANDEM_ASSIGN_OR_RETURN(checkpoints_, FitCheckpoints::Open(options_, trainer_.is_chief()));
   }
   absl::Status status;
   std::vector<CallbackPtr> begun;
@@ -133,6 +134,8 @@ absl::Status Trainer::FitRun::TrainEpoch() {
 
 absl::Status Trainer::FitRun::EndEpoch() {
   EpochResult result = totals_->Result(absl::Now() - begin_);
+  result.damaged = input_.damaged();
+  SayDamage(result.damaged);
   if (options_.validation.has_value()) {
     absl::StatusOr<EpochResult> validation = trainer_.EvaluateUnlessStopped(
         Epochs(*options_.validation), [this] { return CheckStop(); });
@@ -149,6 +152,15 @@ absl::Status Trainer::FitRun::EndEpoch() {
   ++epoch_;
   totals_.reset();
   return checkpoints_ == nullptr ? absl::OkStatus() : SaveAfterEpoch(result);
+}
+
+void Trainer::FitRun::SayDamage(int64_t damaged) {
+  // Each epoch meets the same places again.
+  if (damaged <= damage_said_) return;
+  damage_said_ = damaged;
+  TANDEM_LOG(Warning) << damaged << (damaged == 1 ? " damaged record was" : " damaged records were")
+                      << " passed over until the end of epoch " << epoch_ + 1 << ": "
+                      << input_.DescribeDamage();
 }
 
 absl::Status Trainer::FitRun::CheckStop() const {
@@ -190,6 +202,9 @@ absl::StatusOr<std::vector<EpochResult>> Trainer::FitKnowing(int64_t steps, cons
     return errors::InvalidArgument(
         "a training is to be resumed (FitOptions::resume), but there is no folder of checkpoints "
         "(checkpoint_dir)");
+  }
+  if (!is_chief() && !(options.log_dir.empty() && options.checkpoint_dir.empty())) {
+    TANDEM_LOG(Info) << "another worker of this job (the chief) writes its log and its checkpoints";
   }
   if (options.log_dir.empty()) return FitRun(*this, data, options, steps).Run();
   FitOptions logged = options;

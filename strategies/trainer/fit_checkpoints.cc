@@ -14,8 +14,14 @@
 
 namespace tandem {
 
-absl::StatusOr<std::unique_ptr<FitCheckpoints>> FitCheckpoints::Open(const FitOptions& options) {
+absl::StatusOr<std::unique_ptr<FitCheckpoints>> FitCheckpoints::Open(const FitOptions& options,
+                                                                     bool writes) {
   std::unique_ptr<FitCheckpoints> checkpoints(new FitCheckpoints(options));
+  if (!writes) {
+    // What is there otherwise may be what the other one has just begun.
+    if (options.resume) TANDEM_RETURN_IF_ERROR(checkpoints->Look());
+    return checkpoints;
+  }
   if (options.checkpoints.files == PosixFileSystem()) {
     // First, lest another training writes between the look and the lock.
     TANDEM_RETURN_IF_ERROR(options.checkpoints.files->MakeDirectories(options.checkpoint_dir));
@@ -41,19 +47,26 @@ absl::Status FitCheckpoints::Look() {
         FileNameOf(there->front()), "'; resume it (FitOptions::resume), or train into a folder of ",
         "its own");
   }
-  // What is read later is read a second time then; by that time it is in the system's cache.
+  // All of it, before the model is built: what is damaged is passed over, and read but once.
   const auto accept = [this](const Checkpoint& checkpoint) -> absl::Status {
-    TANDEM_ASSIGN_OR_RETURN(TrainingState state, FromNotes(checkpoint));
+    std::map<std::string, Tensor> tensors;
+    const std::vector<std::string> names = checkpoint.bundle().Names();
+    TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> values, checkpoint.bundle().ReadAll(names));
+    for (size_t i = 0; i < names.size(); ++i) tensors[names[i]] = std::move(values[i]);
+    TANDEM_ASSIGN_OR_RETURN(TrainingState state, FromNotes(checkpoint.prefix(), tensors));
     found_ = std::move(state);
+    variables_.clear();
+    for (const std::string& name : checkpoint.Names()) variables_[name] = std::move(tensors[name]);
     return absl::OkStatus();
   };
-  TANDEM_ASSIGN_OR_RETURN(checkpoint_, Checkpoint::OpenAccepted(folder, {files}, accept));
+  TANDEM_ASSIGN_OR_RETURN(checkpoint_,
+                          Checkpoint::OpenAccepted(folder, {files, /*verify=*/false}, accept));
   prefix_ = checkpoint_->prefix();
   is_saved_ = true;
   return absl::OkStatus();
 }
 
-absl::StatusOr<StrategyState> FitCheckpoints::ReadVariables(const StrategyBuilder& builder) {
+absl::StatusOr<StrategyState> FitCheckpoints::TakeVariables(const StrategyBuilder& builder) {
   const std::vector<std::string> names = checkpoint_->Names();
   std::set<std::string> unused(names.begin(), names.end());
   std::vector<std::string> missing;
@@ -67,7 +80,9 @@ absl::StatusOr<StrategyState> FitCheckpoints::ReadVariables(const StrategyBuilde
     }
   }
   LoadOptions load;
-  load.files = options_.checkpoints.files;
+  load.read = [this](const std::string& name) -> absl::StatusOr<Tensor> {
+    return std::move(variables_[name]);
+  };
   absl::StatusOr<LoadedTensors> loaded = LoadFrom(*checkpoint_, wanted, load);
   if (!loaded.ok() && !absl::IsInvalidArgument(loaded.status())) return loaded.status();
   // One message has all that differs.
@@ -89,6 +104,7 @@ absl::StatusOr<StrategyState> FitCheckpoints::ReadVariables(const StrategyBuilde
         "needs a folder of its own");
   }
   checkpoint_.reset();
+  variables_.clear();
   return std::move(loaded->tensors);
 }
 
@@ -102,6 +118,7 @@ absl::Status FitCheckpoints::Judge(const absl::Status& status) {
 }
 
 absl::Status FitCheckpoints::Save(int64_t step, Capture capture, absl::optional<double> metric) {
+  if (!writes()) return absl::OkStatus();
   absl::StatusOr<NamedTensors> tensors = capture();
   if (!tensors.ok()) return Judge(tensors.status());
   const absl::StatusOr<CheckpointManager::Saved> saved =

@@ -31,19 +31,24 @@ class FitCheckpoints {
   // Opens FitOptions::checkpoint_dir, which is not empty, locks it until the end of this object (in
   // the machine's own files), and looks for what to go on from. Errors: those of
   // FitOptions::resume; FailedPrecondition: another training has the folder.
-  static absl::StatusOr<std::unique_ptr<FitCheckpoints>> Open(const FitOptions& options);
+  //
+  // With `writes` false another process of the job writes the checkpoints: here they are looked for
+  // where the training is resumed, and all that saves does nothing.
+  static absl::StatusOr<std::unique_ptr<FitCheckpoints>> Open(const FitOptions& options,
+                                                              bool writes);
 
   // Where the training was, until it is taken; nothing: it begins.
   absl::optional<TrainingState>& found() { return found_; }
-  // REQUIRES: something was found, and nothing restored yet. Reads all variables of `builder` and
+  // REQUIRES: something was found, and nothing restored yet. Gives all variables of `builder` and
   // lets go of the checkpoint. InvalidArgument: the model is another one; names all differences.
-  absl::StatusOr<StrategyState> ReadVariables(const StrategyBuilder& builder);
-  // True from Open on until ReadVariables, if something was found.
+  absl::StatusOr<StrategyState> TakeVariables(const StrategyBuilder& builder);
+  // True from Open on until TakeVariables, if something was found.
   bool is_pending() const { return checkpoint_ != nullptr; }
   // Of the checkpoint that was found.
   const std::string& prefix() const { return prefix_; }
 
-  bool IsDue(int64_t step) { return manager_->IsDue(step); }
+  bool writes() const { return manager_ != nullptr; }
+  bool IsDue(int64_t step) { return writes() && manager_->IsDue(step); }
   // Saves what `capture` gives, as the checkpoint of `step`. Errors by
   // FitOptions::stop_on_checkpoint_error, those of the save before included.
   absl::Status Save(int64_t step, Capture capture, absl::optional<double> metric = absl::nullopt);
@@ -51,14 +56,14 @@ class FitCheckpoints {
   // waits for this one.
   absl::Status SaveLast(int64_t step, Capture capture);
   // Waits for the save that is running.
-  absl::Status Finish() { return Judge(manager_->Wait()); }
+  absl::Status Finish() { return writes() ? Judge(manager_->Wait()) : absl::OkStatus(); }
   // A step was done or an epoch ended since the last save.
   void Changed() { is_saved_ = false; }
   // Whether the last state is in a checkpoint, or is being written.
   bool is_saved() const { return is_saved_; }
   // The prefix of the newest checkpoint; empty: there is none.
   std::string newest() const {
-    const std::string latest = manager_->latest();
+    const std::string latest = writes() ? manager_->latest() : std::string();
     return latest.empty() ? prefix_ : latest;
   }
 
@@ -71,11 +76,12 @@ class FitCheckpoints {
 
   const FitOptions& options_;
   std::unique_ptr<Checkpoint> checkpoint_;
+  std::map<std::string, Tensor> variables_;  // What it has beside notes; its files are read once.
   std::string prefix_;
   absl::optional<TrainingState> found_;
-  FolderLock lock_;  // Until after the last save.
-  std::unique_ptr<CheckpointManager> manager_;
-  bool is_saved_ = false;  // What there is, or it is being written.
+  FolderLock lock_;                             // Until after the last save.
+  std::unique_ptr<CheckpointManager> manager_;  // Null: another process writes.
+  bool is_saved_ = false;                       // What there is, or it is being written.
 };
 
 // What callbacks keep, by Callback::state_name. InvalidArgument: two have one name, or one has a

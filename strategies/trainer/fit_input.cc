@@ -40,6 +40,8 @@ NextBatch::Result FitInput::Next(int64_t started) {
       ++batches_;
       return batch;
     }
+    damaged_before_ = next_.damaged();
+    damage_before_ = next_.DescribeDamage();
     next_ = NextBatch();
     // Nothing was left of it.
     if (started == 0 && !is_new) continue;

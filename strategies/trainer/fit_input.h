@@ -5,6 +5,7 @@
 #define TANDEM_STRATEGIES_TRAINER_FIT_INPUT_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -27,6 +28,10 @@ class FitInput {
   // there.
   NextBatch::Result Next(int64_t started);
 
+  // Of the source that is open, or was last: see NextBatch.
+  int64_t damaged() const { return next_ ? next_.damaged() : damaged_before_; }
+  std::string DescribeDamage() const { return next_ ? next_.DescribeDamage() : damage_before_; }
+
   // A batch like the others, to build the model for.
   absl::StatusOr<std::vector<Tensor>> Sample() const;
 
@@ -43,6 +48,9 @@ class FitInput {
   const OpenEpoch& data_;
   const int64_t steps_per_epoch_;
   NextBatch next_;  // Empty: to be opened.
+  // Of the one that ended.
+  int64_t damaged_before_ = 0;
+  std::string damage_before_;
   int opened_ = 0;
   int64_t batches_ = 0;  // Taken from next_.
 };

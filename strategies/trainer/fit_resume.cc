@@ -33,14 +33,31 @@ absl::Status Trainer::FitRun::Resume() {
   history_ = std::move(state.history);
   running_ = std::move(state.running);
   details_ = std::move(state.strategy);
+  if (!is_done) optimizer_before_ = std::move(state.trained_with);
   return absl::OkStatus();
+}
+
+absl::Status Trainer::FitRun::CheckOptimizer() const {
+  if (!optimizer_before_.has_value()) return absl::OkStatus();
+  const std::vector<std::string> differences =
+      DifferencesOf(*optimizer_before_, *trainer_.optimizer_);
+  if (differences.empty()) return absl::OkStatus();
+  if (options_.accept_optimizer_changes) {
+    TANDEM_LOG(Warning) << "the training goes on with another optimizer than before: "
+                        << absl::StrJoin(differences, "; ");
+    return absl::OkStatus();
+  }
+  return errors::InvalidArgument(
+      "the training of the checkpoint '", checkpoints_->prefix(),
+      "' would go on with another optimizer: ", absl::StrJoin(differences, "; "),
+      ". Give the same, or say that this is meant (FitOptions::accept_optimizer_changes)");
 }
 
 absl::Status Trainer::FitRun::RestoreVariables() {
   if (checkpoints_ == nullptr || !checkpoints_->is_pending()) return absl::OkStatus();
-  TANDEM_ASSIGN_OR_RETURN(const StrategyState state,
-                          checkpoints_->ReadVariables(*trainer_.builder_));
-  TANDEM_RETURN_IF_ERROR(trainer_.runner_->RestoreState(state));
+  TANDEM_ASSIGN_OR_RETURN(StrategyState state, checkpoints_->TakeVariables(*trainer_.builder_));
+  TANDEM_RETURN_IF_ERROR(CheckOptimizer());
+  TANDEM_RETURN_IF_ERROR(trainer_.runner_->TakeState(std::move(state)));
   TANDEM_ASSIGN_OR_RETURN(const std::vector<std::string> unknown,
                           trainer_.runner_->RestoreDetails(std::exchange(details_, {})));
   if (!unknown.empty()) {
@@ -85,6 +102,7 @@ absl::StatusOr<NamedTensors> Trainer::FitRun::Capture() {
     state.running = std::move(running);
   }
   state.history = history_;
+  state.trained_with = Describe(*trainer_.optimizer_, trainer_.step_);
   TANDEM_ASSIGN_OR_RETURN(state.input, input_.Save());
   TANDEM_ASSIGN_OR_RETURN(state.callbacks, SaveCallbacks(options_.callbacks));
   TANDEM_ASSIGN_OR_RETURN(state.strategy, trainer_.runner_->CaptureDetails());
@@ -149,6 +167,9 @@ absl::Status Trainer::FitRun::EndCheckpoints(const absl::Status& status) {
     TANDEM_LOG(Error) << saved.message();
   }
   if (!IsStop(status)) return status;
+  if (!checkpoints_->writes()) {
+    return WithMore(status, "; another worker (the chief) writes its checkpoints");
+  }
   const std::string newest = checkpoints_->newest();
   if (may_save && checkpoints_->is_saved()) {
     return WithMore(status, absl::StrCat("; '", newest, "' has its state"));

@@ -56,6 +56,8 @@ class Trainer::FitRun {
   void BeginEpoch();
   absl::Status TrainEpoch();
   absl::Status EndEpoch();
+  // Logs what was passed over, once unless there is more.
+  void SayDamage(int64_t damaged);
   // An error (Stopped) when a signal came, or Trainer::Stop was called.
   absl::Status CheckStop() const;
   // Whether a training that ended with this status was stopped.
@@ -85,6 +87,8 @@ class Trainer::FitRun {
   absl::Status Resume();
   // Once the model is built. Does nothing when there is nothing to restore.
   absl::Status RestoreVariables();
+  // InvalidArgument: the optimizer is not the one that the training began with.
+  absl::Status CheckOptimizer() const;
   // The same where no batch is left to be trained with: the variables shall be there all the same.
   absl::Status RestoreWithoutBatch();
   // All that a checkpoint has. REQUIRES: no step is in flight.
@@ -108,6 +112,7 @@ class Trainer::FitRun {
   bool ends_ = false;  // A callback wants no more.
   bool is_metric_checked_ = false;
   int epoch_ = 0;
+  int64_t damage_said_ = 0;
   // All steps that were started are in the variables: none was cancelled, none failed.
   bool are_variables_whole_ = true;
 
@@ -115,7 +120,8 @@ class Trainer::FitRun {
   // variables are restored.
   absl::optional<TrainingState::RunningEpoch> running_;
   StrategyState details_;
-  std::string resumed_;  // What the log says then.
+  std::string resumed_;                                          // What the log says then.
+  absl::optional<TrainingState::TrainedWith> optimizer_before_;  // To be compared then.
 
   // Of the epoch.
   TrainingProgress progress_;

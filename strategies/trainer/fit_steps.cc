@@ -139,6 +139,7 @@ absl::Status Trainer::FitRun::Report(const Flight& flight, const std::vector<Ten
   progress_.loss = totals_->loss();
   progress_.learning_rate = flight.learning_rate;
   progress_.elapsed = absl::Now() - begin_;
+  progress_.damaged = input_.damaged();
   progress_.number = step;
   progress_.step_loss = loss;
   progress_.step_examples = flight.examples;

@@ -11,6 +11,7 @@ NextBatch::NextBatch(std::unique_ptr<data::Iterator> iterator) {
   const std::shared_ptr<data::Iterator> shared = std::move(iterator);
   next_ = [shared] { return shared->Next(); };
   save_ = [shared] { return shared->SaveState(); };
+  iterator_ = shared;
   restore_ = [shared](absl::string_view position) { return shared->RestoreState(position); };
 }
 

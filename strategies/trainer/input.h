@@ -7,6 +7,7 @@
 #ifndef TANDEM_STRATEGIES_TRAINER_INPUT_H_
 #define TANDEM_STRATEGIES_TRAINER_INPUT_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -62,12 +63,19 @@ class NextBatch {
   // What the source reads, which two sources must share if one shall go on at a position of the
   // other; empty: it does not say.
   std::string Describe() const { return describe_ ? describe_() : std::string(); }
+  // Damaged places of files that a data set passed over (data::Iterator::damaged), and where, for
+  // people. Functions have none.
+  int64_t damaged() const { return iterator_ ? iterator_->damaged() : 0; }
+  std::string DescribeDamage() const {
+    return iterator_ ? iterator_->DescribeDamage() : std::string();
+  }
 
  private:
   Function next_;
   Save save_;
   Restore restore_;
   std::function<std::string()> describe_;
+  std::shared_ptr<const data::Iterator> iterator_;  // Null: it is a function.
 };
 
 // Begins an epoch (counted from 0). With FitOptions::steps_per_epoch epochs may share what one call

@@ -91,6 +91,10 @@ class TrainingLog {
     Note(train_->WriteScalar(epoch, "epoch_learning_rate", learning_rate_));
     Note(train_->WriteScalar(epoch, "epoch_examples_per_second",
                              PerSecond(result.examples, result.duration)));
+    if (result.damaged > 0) {
+      Note(
+          train_->WriteScalar(epoch, "epoch_damaged_records", static_cast<double>(result.damaged)));
+    }
     if (result.validation != nullptr) Validation(trainer.step(), epoch, *result.validation);
     if (options_.histogram_epochs == 0 || (epoch + 1) % options_.histogram_epochs != 0) {
       return absl::OkStatus();
@@ -205,8 +209,10 @@ class LogCallbackImpl final : public LogCallback {
   LogCallbackImpl(std::string folder, LogOptions options)
       : folder_(std::move(folder)), options_(std::move(options)) {}
 
-  absl::Status OnBegin(Trainer&) override {
+  absl::Status OnBegin(Trainer& trainer) override {
     TANDEM_RETURN_IF_ERROR(Check());
+    log_.reset();
+    if (!trainer.is_chief()) return absl::OkStatus();
     log_ = std::make_unique<TrainingLog>(folder_, options_);
     return log_->Begin();
   }
@@ -214,15 +220,15 @@ class LogCallbackImpl final : public LogCallback {
     return log_ != nullptr && log_->WantsTrace(number);
   }
   absl::StatusOr<Next> OnStep(Trainer& trainer, const TrainingProgress& progress) override {
-    log_->Step(trainer, progress);
+    if (log_ != nullptr) log_->Step(trainer, progress);
     return Next::kGoOn;
   }
   absl::StatusOr<Next> OnEpoch(Trainer& trainer, int epoch, const EpochResult& result) override {
-    TANDEM_RETURN_IF_ERROR(log_->Epoch(trainer, epoch, result));
+    if (log_ != nullptr) TANDEM_RETURN_IF_ERROR(log_->Epoch(trainer, epoch, result));
     return Next::kGoOn;
   }
   absl::Status OnEnd(Trainer&, const absl::Status& status) override {
-    log_->End(status);
+    if (log_ != nullptr) log_->End(status);
     return absl::OkStatus();
   }
 
@@ -250,7 +256,8 @@ class LogCallbackImpl final : public LogCallback {
 
   const std::string folder_;
   const LogOptions options_;
-  std::unique_ptr<TrainingLog> log_;  // Of the training that runs, or ran last.
+  // Of the training that runs, or ran last. Null: another worker has it.
+  std::unique_ptr<TrainingLog> log_;
 };
 
 }  // namespace

@@ -19,6 +19,7 @@
 //               epoch_loss, epoch_<metric>, epoch_learning_rate, epoch_examples_per_second
 //               <variable>/histogram   Of the trained variables, after epochs.
 //               the graph              Of all steps: training, evaluation, prediction.
+//               epoch_damaged_records  Where some were passed over.
 //   validation  epoch_loss, epoch_<metric>
 //               evaluation_loss_vs_iterations, evaluation_<metric>_vs_iterations
 //
@@ -28,6 +29,8 @@
 //
 // A training that is resumed goes on on the same axes, in new files. What an interrupted one logged
 // beyond its checkpoint is then there twice.
+//
+// Of several workers the first logs (Strategy::is_chief); the others' callbacks do nothing.
 //
 // Errors: a folder that cannot be written to is an error when the training begins. Later, nothing
 // that goes wrong with the log ends the training: it is said once, and status() has it.

@@ -30,6 +30,9 @@ struct TrainingProgress {
   MetricValues metrics;
   double learning_rate = 0;
   absl::Duration elapsed;  // Since the epoch began.
+  // Damaged records that the data set passed over (RecordsOptions::skip_damaged) since it was
+  // opened; ahead of need, too.
+  int64_t damaged = 0;
 
   // Of the step that just ended. Steps may end out of order.
   int64_t number = 0;  // From 1, over all epochs; goes on when a training is resumed.
@@ -46,6 +49,7 @@ struct EpochResult {
   MetricValues metrics;
   int64_t examples = 0;
   absl::Duration duration;
+  int64_t damaged = 0;  // See TrainingProgress.
   // Of FitOptions::validation, if there is one. Null: not.
   std::shared_ptr<const EpochResult> validation;
 

@@ -1,9 +1,11 @@
 // Trainings whose checkpoints cannot be written or read, or are somebody else's.
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "core/base/log.h"
 #include "core/base/mutex.h"
@@ -12,6 +14,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "strategies/optimizer/accumulate.h"
+#include "strategies/optimizer/clipping.h"
 #include "strategies/testing/classification_problem.h"
 #include "strategies/trainer/resume_test_util.h"
 
@@ -232,6 +236,114 @@ TEST_F(ResumeFaults, AModelThatDiffersIsRefusedWithAllDifferences) {
   ExpectSameBits(Train(*strategy_, {}, Resuming(&files_, 0)), Train(*strategy_, {}, {}));
 }
 
+TEST_F(ResumeFaults, AnotherOptimizerIsRefusedWithAllDifferences) {
+  TrainUntil(8);
+  const auto adam = [](const optimizer::Schedule& schedule, double beta1, int steps) {
+    return optimizer::Accumulate(optimizer::Adam({.beta1 = beta1, .schedule = schedule}), steps);
+  };
+  const optimizer::Schedule same = optimizer::CosineDecay(0.05, 20);
+  const auto refusal = [&](const optimizer::OptimizerPtr& optimizer) {
+    const absl::Status status =
+        Train(*strategy_, {.optimizer = optimizer}, Resuming(&files_, 0)).status;
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(refusal(adam(optimizer::CosineDecay(0.1, 20), 0.9, 3)),
+              AllOf(HasSubstr("learning rate of step 1 was 0.05 and is 0.1"), HasSubstr("ckpt-7"),
+                    HasSubstr("accept_optimizer_changes"), Not(HasSubstr("beta"))));
+  // It begins the same way.
+  EXPECT_THAT(refusal(adam(optimizer::CosineDecay(0.05, 30), 0.9, 3)),
+              AllOf(HasSubstr("learning rate of step"), Not(HasSubstr("of step 1 was"))));
+  EXPECT_THAT(refusal(adam(same, 0.8, 2)), AllOf(HasSubstr("beta1 was '0.9' and is '0.8'"),
+                                                 HasSubstr("Accumulate was '3' and is '2'")));
+  EXPECT_THAT(refusal(optimizer::ClipByNorm(adam(same, 0.9, 3), 2)),
+              HasSubstr("ClipByNorm was not there and is '2'"));
+  // Nothing was trained meanwhile.
+  EXPECT_EQ(Newest(), "/run/ckpt-7");
+
+  // What was not trained yet may change: the rate of the second half of the cosine.
+  const auto later = [same](int64_t step) { return step < 4 ? same(step) : 0.001; };
+  FaultyFileSystem copy;
+  ASSERT_TRUE(copy.MakeDirectories("/run").ok());
+  for (const std::string& name : *files_.ListDirectory("/run")) {
+    copy.SetContents("/run/" + name, Contents("/run/" + name));
+  }
+  EXPECT_TRUE(
+      Train(*strategy_, {.optimizer = adam(later, 0.9, 3)}, Resuming(&copy, 0)).status.ok());
+
+  FitOptions accepting = Resuming(&files_, 0);
+  accepting.accept_optimizer_changes = true;
+  warnings_.clear();
+  const Outcome changed = Train(*strategy_, {.optimizer = adam(same, 0.8, 3)}, accepting);
+  EXPECT_TRUE(changed.status.ok()) << changed.status;
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("beta1 was '0.9' and is '0.8'")));
+  // One that is done trains no more, with whatever optimizer.
+  EXPECT_TRUE(
+      Train(*strategy_, {.optimizer = adam(same, 0.7, 3)}, Resuming(&files_, 0)).status.ok());
+}
+
+TEST_F(ResumeFaults, ACheckpointThatSaysNothingOfItsOptimizerIsTaken) {
+  TrainUntil(3);
+  NamedTensors tensors;
+  {
+    const auto checkpoint = Checkpoint::Open("/run/ckpt-2", {&files_});
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    for (const std::string& name : (*checkpoint)->bundle().Names()) {
+      if (absl::StartsWith(name, "_tandem/optimizer/")) continue;
+      tensors.emplace_back(name, *(*checkpoint)->bundle().Read(name));
+    }
+    EXPECT_EQ(tensors.size(), (*checkpoint)->bundle().Names().size() - 3);
+  }
+  FaultyFileSystem files;
+  ASSERT_TRUE(files.MakeDirectories("/run").ok());
+  ASSERT_TRUE(WriteCheckpoint(&files, "/run/ckpt-2", std::move(tensors)).ok());
+  ExpectSameBits(Train(*strategy_, {}, Resuming(&files, 0)), Train(*strategy_, {}, {}));
+}
+
+// Counts what is read of data files.
+class CountingFileSystem final : public FaultyFileSystem {
+ public:
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenToRead(const std::string& path) override {
+    TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<RandomAccessFile> file,
+                            FaultyFileSystem::OpenToRead(path));
+    if (!absl::StrContains(path, ".data-")) return file;
+    return std::make_unique<CountingFile>(std::move(file), &bytes_read_);
+  }
+  int64_t bytes_read() const { return bytes_read_; }
+
+ private:
+  class CountingFile final : public RandomAccessFile {
+   public:
+    CountingFile(std::unique_ptr<RandomAccessFile> file, std::atomic<int64_t>* count)
+        : file_(std::move(file)), count_(count) {}
+    const std::string& path() const override { return file_->path(); }
+    absl::StatusOr<size_t> Read(int64_t offset, absl::Span<char> bytes) const override {
+      const absl::StatusOr<size_t> read = file_->Read(offset, bytes);
+      if (read.ok()) *count_ += static_cast<int64_t>(*read);
+      return read;
+    }
+    absl::StatusOr<int64_t> Size() const override { return file_->Size(); }
+
+   private:
+    const std::unique_ptr<RandomAccessFile> file_;
+    std::atomic<int64_t>* const count_;
+  };
+
+  std::atomic<int64_t> bytes_read_{0};
+};
+
+TEST_F(ResumeFaults, ACheckpointIsReadOnce) {
+  CountingFileSystem files;
+  FitOptions fit = SavingTo(&files, 1);
+  DieAfter(3, fit);
+  Train(*strategy_, {}, fit);
+  ASSERT_EQ(files.bytes_read(), 0);
+  const int64_t size = files.Stat("/run/ckpt-2.data-00000-of-00001")->size;
+  ASSERT_GT(size, 0);
+  ASSERT_TRUE(Train(*strategy_, {}, Resuming(&files, 0)).status.ok());
+  EXPECT_EQ(files.bytes_read(), size);
+}
+
 TEST_F(ResumeFaults, OtherMetricsAreTakenBetweenEpochs) {
   FitOptions fit = SavingTo(&files_, 0);
   ASSERT_TRUE(Train(*strategy_, {.epochs = 1}, fit).status.ok());
@@ -391,6 +503,8 @@ TEST_F(ResumeFaults, StrangeNotesAreDamage) {
            {"_tandem/history/lengths", Tensor::Vector<int64_t>({3})},
            {"_tandem/history/lengths", Tensor::Vector<int64_t>({-1})},
            {"_tandem/input/opened", Tensor::Scalar<int64_t>(0)},
+           {"_tandem/optimizer/options", Tensor::Vector<std::string>({"beta1"})},
+           {"_tandem/optimizer/steps", Tensor::Vector<int64_t>({0, 7})},
        }) {
     const absl::Status status = with(name, value);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << name << ": " << status;

@@ -3,7 +3,9 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "core/graph/function_body.h"
 #include "gtest/gtest.h"
 #include "strategies/nn/layer_call.h"
 #include "strategies/optimizer/accumulate.h"
@@ -12,7 +14,7 @@
 namespace tandem::testing {
 namespace {
 
-// Adds normal numbers from an op whose generator moves on from step to step.
+// Adds normal numbers from two ops whose generators move on from step to step, one in a function.
 class Noise final : public nn::Layer {
  public:
   std::string default_name() const override { return "noise"; }
@@ -21,10 +23,28 @@ class Noise final : public nn::Layer {
                               const nn::CallOptions& options) const override {
     if (!options.training) return inputs[0];
     const Scope scope = replica.scope().SubScope(path);
-    const Output noise =
-        scope.Call("RandomStandardNormal", {scope.Call("Shape", {inputs[0]})},
-                   {{"dtype", kFloat32}, {"seed", int64_t{7}}, {"seed2", replica.replica() + 1}});
-    return scope.Call("AddV2", {inputs[0], scope.Call("Mul", {noise, 0.1f})});
+    const Output shape = scope.Call("Shape", {inputs[0]});
+    const Output noise = Normal(scope, shape, 7, replica);
+    const std::string function = absl::StrCat("noise_of_", replica.replica());
+    const Scope inside = Scope::NewRoot();
+    FunctionResult(inside, 0, Normal(inside, FunctionArg(inside, 0, kInt32), 8, replica));
+    TANDEM_RETURN_IF_ERROR(inside.status());
+    TANDEM_RETURN_IF_ERROR(
+        DefineFunction(function, *inside.graph(), {}, &scope.graph()->functions()));
+    const Output more = scope.Call("StatefulPartitionedCall", {shape},
+                                   {{"f", FunctionRef{function, {}}},
+                                    {"Tin", std::vector<DataType>{kInt32}},
+                                    {"Tout", std::vector<DataType>{kFloat32}}});
+    const Output both = scope.Call("AddV2", {noise, scope.Call("Reshape", {more, shape})});
+    return scope.Call("AddV2", {inputs[0], scope.Call("Mul", {both, 0.1f})});
+  }
+
+ private:
+  static Output Normal(const Scope& scope, const Output& shape, int64_t seed,
+                       const ReplicaContext& replica) {
+    return scope.Call(
+        "RandomStandardNormal", {shape},
+        {{"dtype", kFloat32}, {"seed", seed}, {"seed2", int64_t{1} + replica.replica()}});
   }
 };
 

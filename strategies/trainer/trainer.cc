@@ -151,7 +151,9 @@ absl::StatusOr<EpochResult> Trainer::EvaluateUnlessStopped(
     totals.Add(fetched, examples);
   }
   if (totals.examples() == 0) return errors::InvalidArgument("the data set to evaluate is empty");
-  return totals.Result(absl::Now() - begin);
+  EpochResult result = totals.Result(absl::Now() - begin);
+  result.damaged = next.damaged();
+  return result;
 }
 
 absl::StatusOr<Tensor> Trainer::Predict(std::vector<Tensor> inputs) {

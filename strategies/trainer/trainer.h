@@ -78,6 +78,9 @@ struct FitOptions {
   // far. They are written when `checkpoints` says, after each epoch (checkpoint_epochs), at the
   // end, and when the training is stopped, by a signal too; never after an error.
   //
+  // Of several workers the first writes them, and the log (Strategy::is_chief). The others read
+  // them where they resume.
+  //
   // One training at a time has the folder: Fit refuses one that another process, or another Fit,
   // trains into (FailedPrecondition, naming it). Only the machine's own files are so locked, and
   // only where their file system can; else that is logged.
@@ -90,6 +93,11 @@ struct FitOptions {
   //
   // Without it a folder that has checkpoints already is refused (FailedPrecondition).
   bool resume = false;
+  // A training that is resumed with other learning rates, or with another option of its optimizer,
+  // than the checkpoint was trained with is refused (InvalidArgument, naming them with both
+  // values). True: it goes on with the new ones, and a line in the log names them. What a schedule
+  // says of steps to come may change at any time.
+  bool accept_optimizer_changes = false;
   CheckpointManagerOptions checkpoints = {.save_every = absl::Minutes(10)};
   bool checkpoint_epochs = true;
   // What checkpoints.retention.keep_best compares; see EpochResult::Value. Checkpoints that are
@@ -157,6 +165,8 @@ class Trainer {
   absl::StatusOr<StrategyState> CaptureState();
   absl::Status RestoreState(const StrategyState& state);
 
+  // Whether this process writes the checkpoints and the log of the training (Strategy::is_chief).
+  bool is_chief() const { return strategy_.is_chief(); }
   // first_step, and the steps that were started since the trainer was made.
   int64_t step() const { return step_; }
   // Members that came and went since the last call.

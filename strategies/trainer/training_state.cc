@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -28,6 +29,7 @@ void Flatten(const EpochResult& result, const std::string& prefix, std::vector<s
   add("loss", result.loss);
   add("examples", static_cast<double>(result.examples));
   add("seconds", absl::ToDoubleSeconds(result.duration));
+  if (result.damaged > 0) add("damaged", static_cast<double>(result.damaged));
   for (const auto& [name, value] : result.metrics) add(absl::StrCat(kMetric, name), value);
   if (result.validation != nullptr) {
     Flatten(*result.validation, absl::StrCat(prefix, kValidation), names, values);
@@ -51,6 +53,8 @@ EpochResult Unflatten(absl::Span<const std::string> names, absl::Span<const doub
       result.examples = static_cast<int64_t>(values[i]);
     } else if (name == "seconds") {
       result.duration = absl::Seconds(values[i]);
+    } else if (name == "damaged") {
+      result.damaged = static_cast<int64_t>(values[i]);
     }
   }
   if (!validation_names.empty()) {
@@ -63,11 +67,10 @@ EpochResult Unflatten(absl::Span<const std::string> names, absl::Span<const doub
 // Reads notes and checks that they are what ToNotes writes.
 class NoteReader {
  public:
-  explicit NoteReader(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
+  NoteReader(const std::string& prefix, const std::map<std::string, Tensor>& tensors)
+      : prefix_(prefix), tensors_(tensors) {}
 
-  bool Has(absl::string_view name) const {
-    return checkpoint_.bundle().Find(NoteName(name)) != nullptr;
-  }
+  bool Has(absl::string_view name) const { return tensors_.count(NoteName(name)) > 0; }
 
   // All elements of a note. DataLoss: it has another type.
   template <typename T>
@@ -87,36 +90,34 @@ class NoteReader {
   absl::StatusOr<int64_t> Count(absl::string_view name, int64_t most = INT64_MAX) const {
     TANDEM_ASSIGN_OR_RETURN(const int64_t value, Scalar<int64_t>(name));
     if (value >= 0 && value <= most) return value;
-    return errors::DataLoss("the note '", NoteName(name), "' of the checkpoint '",
-                            checkpoint_.prefix(), "' is ", value, "; expected 0 to ", most);
+    return errors::DataLoss("the note '", NoteName(name), "' of the checkpoint '", prefix_, "' is ",
+                            value, "; expected 0 to ", most);
   }
   absl::StatusOr<Tensor> Read(absl::string_view name) const {
-    if (!Has(name)) {
-      return errors::DataLoss("the checkpoint '", checkpoint_.prefix(), "' has no note '",
-                              NoteName(name), "'");
-    }
-    return checkpoint_.bundle().Read(NoteName(name));
+    const auto found = tensors_.find(NoteName(name));
+    if (found != tensors_.end()) return found->second;
+    return errors::DataLoss("the checkpoint '", prefix_, "' has no note '", NoteName(name), "'");
   }
   // The notes that begin with `prefix`, by the rest of their names.
-  absl::StatusOr<StrategyState> All(absl::string_view prefix) const {
+  StrategyState All(absl::string_view prefix) const {
     StrategyState notes;
     const std::string whole = NoteName(prefix);
-    for (const std::string& name : checkpoint_.bundle().Names()) {
-      if (!absl::StartsWith(name, whole)) continue;
-      TANDEM_ASSIGN_OR_RETURN(Tensor value, checkpoint_.bundle().Read(name));
-      notes.emplace_back(name.substr(whole.size()), std::move(value));
+    for (auto note = tensors_.lower_bound(whole);
+         note != tensors_.end() && absl::StartsWith(note->first, whole); ++note) {
+      notes.emplace_back(note->first.substr(whole.size()), note->second);
     }
     return notes;
   }
 
  private:
   absl::Status Strange(absl::string_view name, const Tensor& value) const {
-    return errors::DataLoss("the note '", NoteName(name), "' of the checkpoint '",
-                            checkpoint_.prefix(), "' is ", DataTypeName(value.dtype()),
-                            value.shape().DebugString(), ", which Tandem does not write");
+    return errors::DataLoss("the note '", NoteName(name), "' of the checkpoint '", prefix_, "' is ",
+                            DataTypeName(value.dtype()), value.shape().DebugString(),
+                            ", which Tandem does not write");
   }
 
-  const Checkpoint& checkpoint_;
+  const std::string& prefix_;
+  const std::map<std::string, Tensor>& tensors_;
 };
 
 absl::Status ReadRunningEpoch(const NoteReader& notes, TrainingState& state) {
@@ -154,7 +155,74 @@ absl::Status ReadHistory(const NoteReader& notes, TrainingState& state) {
   return absl::OkStatus();
 }
 
+absl::Status ReadOptimizer(const NoteReader& notes, TrainingState& state) {
+  if (!notes.Has("optimizer/options")) return absl::OkStatus();
+  TrainingState::TrainedWith was;
+  TANDEM_ASSIGN_OR_RETURN(const auto options, notes.List<std::string>("optimizer/options"));
+  TANDEM_ASSIGN_OR_RETURN(was.steps, notes.List<int64_t>("optimizer/steps"));
+  TANDEM_ASSIGN_OR_RETURN(was.learning_rates, notes.List<double>("optimizer/learning_rates"));
+  if (options.size() % 2 != 0 || was.steps.size() != was.learning_rates.size() ||
+      absl::c_any_of(was.steps, [&](int64_t step) { return step < 0 || step >= state.step; })) {
+    return errors::DataLoss("what the checkpoint says of the optimizer does not fit together");
+  }
+  for (size_t i = 0; i < options.size(); i += 2) {
+    was.options.emplace_back(options[i], options[i + 1]);
+  }
+  state.trained_with = std::move(was);
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+TrainingState::TrainedWith Describe(const optimizer::Optimizer& optimizer, int64_t step) {
+  TrainingState::TrainedWith described;
+  described.options = {{"optimizer", optimizer.name()}};
+  for (auto& option : optimizer.DescribeOptions()) described.options.push_back(std::move(option));
+  // The first and the last, and some between.
+  constexpr int64_t kSamples = 8;
+  for (int64_t i = 0; i < kSamples && step > 0; ++i) {
+    const int64_t sample =
+        (step - 1) / (kSamples - 1) * i + (step - 1) % (kSamples - 1) * i / (kSamples - 1);
+    if (!described.steps.empty() && described.steps.back() == sample) continue;
+    described.steps.push_back(sample);
+    described.learning_rates.push_back(optimizer.LearningRate(sample));
+  }
+  return described;
+}
+
+std::vector<std::string> DifferencesOf(const TrainingState::TrainedWith& was,
+                                       const optimizer::Optimizer& now) {
+  std::vector<std::string> differences;
+  const TrainingState::TrainedWith here = Describe(now, 0);
+  const auto compare = [&](const optimizer::OptionList& list, const optimizer::OptionList& other,
+                           const auto& differ) {
+    for (const auto& [name, value] : list) {
+      const auto same = absl::c_find_if(
+          other, [&name = name](const auto& option) { return option.first == name; });
+      differ(name, value, same == other.end() ? nullptr : &same->second);
+    }
+  };
+  compare(was.options, here.options,
+          [&](const std::string& name, const std::string& before, const std::string* after) {
+            if (after != nullptr && *after == before) return;
+            differences.push_back(
+                absl::StrCat(name, " was '", before, "' and is ",
+                             after == nullptr ? "not there" : absl::StrCat("'", *after, "'")));
+          });
+  compare(here.options, was.options,
+          [&](const std::string& name, const std::string& after, const std::string* before) {
+            if (before != nullptr) return;
+            differences.push_back(absl::StrCat(name, " was not there and is '", after, "'"));
+          });
+  for (size_t i = 0; i < was.steps.size(); ++i) {
+    const double rate = now.LearningRate(was.steps[i]);
+    if (rate == was.learning_rates[i]) continue;
+    differences.push_back(absl::StrCat("the learning rate of step ", was.steps[i] + 1, " was ",
+                                       was.learning_rates[i], " and is ", rate));
+    break;  // Of many, one says enough.
+  }
+  return differences;
+}
 
 NamedTensors ToNotes(TrainingState state) {
   NamedTensors notes;
@@ -197,6 +265,17 @@ NamedTensors ToNotes(TrainingState state) {
   add("history/names", Tensor::Vector<std::string>(absl::MakeConstSpan(names)));
   add("history/values", Tensor::Vector<double>(absl::MakeConstSpan(values)));
   add("history/lengths", Tensor::Vector<int64_t>(absl::MakeConstSpan(lengths)));
+  if (state.trained_with.has_value()) {
+    std::vector<std::string> options;
+    for (auto& [name, value] : state.trained_with->options) {
+      options.push_back(std::move(name));
+      options.push_back(std::move(value));
+    }
+    add("optimizer/options", Tensor::Vector<std::string>(absl::MakeConstSpan(options)));
+    add("optimizer/steps", Tensor::Vector<int64_t>(absl::MakeConstSpan(state.trained_with->steps)));
+    add("optimizer/learning_rates",
+        Tensor::Vector<double>(absl::MakeConstSpan(state.trained_with->learning_rates)));
+  }
   for (auto& [callback, kept] : state.callbacks) {
     for (auto& [name, value] : kept) {
       add(absl::StrCat(kCallback, callback, "/", name), std::move(value));
@@ -206,11 +285,12 @@ NamedTensors ToNotes(TrainingState state) {
   return notes;
 }
 
-absl::StatusOr<TrainingState> FromNotes(const Checkpoint& checkpoint) {
-  const NoteReader notes(checkpoint);
+absl::StatusOr<TrainingState> FromNotes(const std::string& prefix,
+                                        const std::map<std::string, Tensor>& tensors) {
+  const NoteReader notes(prefix, tensors);
   if (!notes.Has("step")) {
     return errors::FailedPrecondition(
-        "the checkpoint '", checkpoint.prefix(), "' has variables, but no notes of a training (",
+        "the checkpoint '", prefix, "' has variables, but no notes of a training (",
         NoteName("step"),
         "), so no training can be resumed from it; read its variables with "
         "LoadCheckpoint");
@@ -237,13 +317,13 @@ absl::StatusOr<TrainingState> FromNotes(const Checkpoint& checkpoint) {
     if (opened == 0) return errors::DataLoss("the input of the training is open, but never was");
   }
   TANDEM_RETURN_IF_ERROR(ReadHistory(notes, state));
-  TANDEM_ASSIGN_OR_RETURN(StrategyState callbacks, notes.All(kCallback));
-  for (auto& [name, value] : callbacks) {
+  TANDEM_RETURN_IF_ERROR(ReadOptimizer(notes, state));
+  for (auto& [name, value] : notes.All(kCallback)) {
     const size_t slash = name.find('/');
     if (slash == std::string::npos) continue;
     state.callbacks[name.substr(0, slash)].emplace_back(name.substr(slash + 1), std::move(value));
   }
-  TANDEM_ASSIGN_OR_RETURN(state.strategy, notes.All(kStrategy));
+  state.strategy = notes.All(kStrategy);
   return state;
 }
 

@@ -80,6 +80,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy() {
 absl::Status AddCheckpoints(FitOptions& fit) {
   fit.checkpoint_dir = absl::GetFlag(FLAGS_checkpoint_dir);
   fit.resume = absl::GetFlag(FLAGS_resume);
+  // The learning rate falls until the last epoch, so that more epochs make another schedule.
+  fit.accept_optimizer_changes = true;
   if (fit.checkpoint_dir.empty()) {
     if (!fit.resume) return absl::OkStatus();
     return errors::InvalidArgument(
