@@ -1,22 +1,17 @@
 // HistogramSummary: how the values are spread over TensorFlow's buckets (core/io/histogram.h).
-#include "core/io/histogram.h"
 #include "core/kernel/factories.h"
 #include "core/op/registry.h"
 #include "core/op/shape_context.h"
 #include "kernels/io/summary_kernel.h"
+#include "kernels/io/summary_values.h"
 
 namespace tandem::io {
 namespace {
 
 absl::Status Compute(KernelContext& c) {
   TANDEM_ASSIGN_OR_RETURN(const std::string tag, ScalarText(c, 0, "tag"));
-  Histogram histogram;
-  const absl::Status added = histogram.AddTensor(c.input(1));
-  if (!added.ok()) return WithContext(added, absl::StrCat("histogram '", tag, "'"));
   tensorflow::Summary summary;
-  tensorflow::Summary::Value& value = *summary.add_value();
-  value.set_tag(tag);
-  histogram.ToProto(value.mutable_histo());
+  TANDEM_RETURN_IF_ERROR(AddHistogramValue(tag, c.input(1), summary));
   return OutputSummary(c, summary);
 }
 

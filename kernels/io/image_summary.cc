@@ -1,126 +1,29 @@
-// ImageSummary: the images of a batch [count, height, width, channels], as PNG.
-//
-// Floats of an image without negative ones are scaled such that the greatest becomes 255; with
-// negative ones, such that 0 becomes 128 and the greatest magnitude 1 or 255. Pixels that are not
-// finite take no part in it and get the colour `bad_color`.
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <type_traits>
-
-#include "core/io/image.h"
+// ImageSummary: the images of a batch (image_values.cc).
 #include "core/kernel/factories.h"
 #include "core/op/registry.h"
 #include "core/op/shape_context.h"
 #include "kernels/io/summary_kernel.h"
+#include "kernels/io/summary_values.h"
 
 namespace tandem::io {
 namespace {
 
-// Images whose numbers are all closer to 0 are left at 0, not blown up.
-constexpr float kNothing = 1e-6f;
-
-// What numbers of a type are scaled in.
-template <typename T>
-using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-template <typename T>
-bool IsFinitePixel(absl::Span<const T> pixel) {
-  return std::all_of(pixel.begin(), pixel.end(),
-                     [](T value) { return std::isfinite(static_cast<Wide<T>>(value)); });
-}
-
-// `image`: [height, width, channels]. `bad_color` has as many bytes as there are channels, or more.
-template <typename T>
-absl::StatusOr<Tensor> ToBytes(const Tensor& image, absl::Span<const uint8_t> bad_color) {
-  const auto channels = static_cast<size_t>(image.shape().dim(2));
-  const absl::Span<const T> values = image.Elements<T>();
-  // In float32 for all types, as the scale is.
-  float least = std::numeric_limits<float>::infinity();
-  float greatest = -least;
-  for (size_t i = 0; i < values.size(); i += channels) {
-    const absl::Span<const T> pixel = values.subspan(i, channels);
-    if (!IsFinitePixel(pixel)) continue;
-    for (const T value : pixel) {
-      least = std::min(least, static_cast<float>(value));
-      greatest = std::max(greatest, static_cast<float>(value));
-    }
-  }
-  const bool has_negative = least < 0;
-  const float most = has_negative ? std::max(-least, greatest) : greatest;
-  const float scale = most < kNothing ? 0 : (has_negative ? 127 : 255) / most;
-  const float offset = has_negative ? 128 : 0;
-  TANDEM_ASSIGN_OR_RETURN(Tensor bytes, Tensor::Create(kUint8, image.shape()));
-  const absl::Span<uint8_t> out = bytes.MutableElements<uint8_t>();
-  for (size_t i = 0; i < values.size(); i += channels) {
-    if (!IsFinitePixel(values.subspan(i, channels))) {
-      std::copy_n(bad_color.begin(), channels, out.begin() + static_cast<std::ptrdiff_t>(i));
-      continue;
-    }
-    for (size_t k = i; k < i + channels; ++k) {
-      const Wide<T> value = static_cast<Wide<T>>(values[k]) * scale + offset;
-      out[k] = static_cast<uint8_t>(std::clamp<Wide<T>>(value, 0, 255));
-    }
-  }
-  return bytes;
-}
-
-template <typename T>
 class ImageSummaryKernel final : public Kernel {
  public:
   absl::Status Init(KernelInit& init) {
     max_images_ = init.Attr<int64_t>("max_images");
     bad_color_ = init.Attr<Tensor>("bad_color");
-    if (bad_color_.dtype() != kUint8 || bad_color_.shape().rank() != 1) {
-      return errors::InvalidArgument("bad_color must be a vector of uint8; found ",
-                                     DataTypeName(bad_color_.dtype()),
-                                     bad_color_.shape().DebugString());
-    }
-    return absl::OkStatus();
+    return CheckBadColor(bad_color_);
   }
 
   absl::Status Compute(KernelContext& c) override {
     TANDEM_ASSIGN_OR_RETURN(const std::string tag, ScalarText(c, 0, "tag"));
-    const Tensor& images = c.input(1);
-    const Shape& shape = images.shape();
-    const int64_t channels = shape.rank() == 4 ? shape.dim(3) : 0;
-    if (channels != 1 && channels != 3 && channels != 4) {
-      return errors::InvalidArgument("images '", tag, "' have the shape ", shape.DebugString(),
-                                     "; expected [count, height, width, channels] with 1, 3 or 4 "
-                                     "channels");
-    }
-    if (bad_color_.num_elements() < channels) {
-      return errors::InvalidArgument("bad_color has ", bad_color_.num_elements(),
-                                     " elements; images '", tag, "' have ", channels, " channels");
-    }
     tensorflow::Summary summary;
-    const int64_t count = std::min(max_images_, shape.dim(0));
-    for (int64_t i = 0; i < count; ++i) {
-      TANDEM_RETURN_IF_ERROR(AddImage(images, i, tag, *summary.add_value()));
-    }
+    TANDEM_RETURN_IF_ERROR(AddImageValues(tag, c.input(1), max_images_, bad_color_, summary));
     return OutputSummary(c, summary);
   }
 
  private:
-  absl::Status AddImage(const Tensor& images, int64_t i, const std::string& tag,
-                        tensorflow::Summary::Value& value) const {
-    value.set_tag(max_images_ == 1 ? absl::StrCat(tag, "/image") : absl::StrCat(tag, "/image/", i));
-    Shape shape = images.shape();
-    shape.RemoveDim(0);
-    TANDEM_ASSIGN_OR_RETURN(Tensor image, images.Slice(i, i + 1).Reshaped(shape));
-    if constexpr (!std::is_same_v<T, uint8_t>) {
-      TANDEM_ASSIGN_OR_RETURN(image, ToBytes<T>(image, bad_color_.Elements<uint8_t>()));
-    }
-    absl::StatusOr<std::string> png = EncodePng(image);
-    if (!png.ok()) return WithContext(png.status(), absl::StrCat("images '", tag, "'"));
-    tensorflow::Summary::Image& result = *value.mutable_image();
-    result.set_height(static_cast<int32_t>(shape.dim(0)));
-    result.set_width(static_cast<int32_t>(shape.dim(1)));
-    result.set_colorspace(static_cast<int32_t>(shape.dim(2)));
-    result.set_encoded_image_string(*std::move(png));
-    return absl::OkStatus();
-  }
-
   int64_t max_images_ = 0;
   Tensor bad_color_;
 };
@@ -134,7 +37,7 @@ TANDEM_OP("ImageSummary")
     .Shape(ScalarShape)
     .NotDifferentiable()
     .HostMemory({"tag", "tensor", "summary"})
-    .Cpu(ByType<ImageSummaryKernel, uint8_t, float, Float16, double>("T"));
+    .Cpu(Make<ImageSummaryKernel>());
 
 }  // namespace
 }  // namespace tandem::io

@@ -35,6 +35,16 @@ inline absl::StatusOr<std::string> ScalarText(const KernelContext& c, int i,
   return c.input(i).ScalarValue<std::string>();
 }
 
+// The same of a number.
+template <typename T>
+absl::StatusOr<T> ScalarNumber(const KernelContext& c, int i, absl::string_view name) {
+  if (!c.input(i).shape().IsScalar()) {
+    return errors::InvalidArgument(name, " must be a scalar; found the shape ",
+                                   c.input(i).shape().DebugString());
+  }
+  return c.input(i).ScalarValue<T>();
+}
+
 }  // namespace tandem::io
 
 #endif  // TANDEM_KERNELS_IO_SUMMARY_KERNEL_H_

@@ -3,24 +3,17 @@
 #include "core/kernel/factories.h"
 #include "core/op/registry.h"
 #include "core/op/shape_context.h"
-#include "core/tensor/tensor_proto.h"
 #include "kernels/io/summary_kernel.h"
+#include "kernels/io/summary_values.h"
 
 namespace tandem::io {
 namespace {
-
-absl::Status SetTensor(const Tensor& tensor, tensorflow::Summary::Value& value) {
-  // Readers take strings from lists only.
-  return TensorToProto(
-      tensor, value.mutable_tensor(),
-      tensor.dtype() == kString ? TensorProtoForm::kLists : TensorProtoForm::kContent);
-}
 
 absl::Status ComputeTensorSummary(KernelContext& c) {
   tensorflow::Summary summary;
   tensorflow::Summary::Value& value = *summary.add_value();
   value.set_node_name(std::string(c.node_name()));
-  TANDEM_RETURN_IF_ERROR(SetTensor(c.input(0), value));
+  TANDEM_RETURN_IF_ERROR(SetTensorValue(c.input(0), value));
   return OutputSummary(c, summary);
 }
 
@@ -31,11 +24,8 @@ absl::Status ComputeTensorSummaryV2(KernelContext& c) {
   tensorflow::Summary summary;
   tensorflow::Summary::Value& value = *summary.add_value();
   value.set_tag(tag);
-  if (!value.mutable_metadata()->ParseFromString(metadata)) {
-    return errors::InvalidArgument("tensor summary '", tag, "': serialized_summary_metadata of ",
-                                   metadata.size(), " bytes is no SummaryMetadata");
-  }
-  TANDEM_RETURN_IF_ERROR(SetTensor(c.input(1), value));
+  TANDEM_RETURN_IF_ERROR(SetMetadata(tag, metadata, value));
+  TANDEM_RETURN_IF_ERROR(SetTensorValue(c.input(1), value));
   return OutputSummary(c, summary);
 }
 

@@ -122,8 +122,13 @@ TEST(OpTable, TheOpsOfCheckpointsAreRegistered) {
 
 // What graphs with a FileWriter hold.
 TEST(OpTable, TheOpsOfSummariesAreRegistered) {
-  for (const char* name : {"ScalarSummary", "HistogramSummary", "ImageSummary", "MergeSummary",
-                           "TensorSummary", "TensorSummaryV2"}) {
+  for (const char* name : {"ScalarSummary",         "HistogramSummary",   "ImageSummary",
+                           "MergeSummary",          "TensorSummary",      "TensorSummaryV2",
+                           "AudioSummaryV2",        "SummaryWriter",      "CreateSummaryFileWriter",
+                           "CreateSummaryDbWriter", "FlushSummaryWriter", "CloseSummaryWriter",
+                           "WriteSummary",          "WriteScalarSummary", "WriteHistogramSummary",
+                           "WriteImageSummary",     "WriteAudioSummary",  "WriteGraphSummary",
+                           "WriteRawProtoSummary",  "ImportEvent"}) {
     EXPECT_NE(OpRegistry::Global().Find(name), nullptr) << name;
   }
 }
