@@ -16,7 +16,8 @@ mapfile -t headers < <(sed -nE 's/^ *# *include *"([^"]*)".*/\1/p' "$source" |
 # Headers of other projects are not found below the root (-s), and have no locks of ours.
 if grep -qsE "$locks" "$source" "${headers[@]}"; then
   # Without the prelude when it does not fit (another clang, other headers than it was made of).
-  clang++ -fsyntax-only "$@" -include-pch "$prelude" "$source" 2>/dev/null ||
+  # PWD: where it was made is where it is used (BUILD).
+  PWD=/proc/self/cwd clang++ -fsyntax-only "$@" -include-pch "$prelude" "$source" 2>/dev/null ||
     clang++ -fsyntax-only "$@" "$source"
 fi
 touch "$stamp"

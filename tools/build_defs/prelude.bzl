@@ -9,6 +9,17 @@ what they use; the build with the address sanitizer does without, to notice thos
 load("@bazel_tools//tools/build_defs/cc:action_names.bzl", "ACTION_NAMES")
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 
+# Nothing in Tandem looks at errno after a function of mathematics, or at floating-point exceptions;
+# nothing is reassociated.
+VECTORIZE = [
+    "-O3",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+]
+
+# What tests cost is compiling them; what they call is in libraries.
+TEST_COPTS = ["-O1"]
+
 def _precompiled_header_impl(ctx):
     # Beside each other, and not in the tree of sources, where the plain header would be found
     # first.
@@ -28,7 +39,7 @@ def _precompiled_header_impl(ctx):
         cc_toolchain = toolchain,
         source_file = header.path,
         output_file = parsed.path,
-        user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts,
+        user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + ctx.attr.copts,
         use_pic = True,
     )
     ctx.actions.run(
@@ -62,6 +73,7 @@ precompiled_header = rule(
     implementation = _precompiled_header_impl,
     attrs = {
         "src": attr.label(allow_single_file = [".h"], mandatory = True),
+        "copts": attr.string_list(doc = "Those of the sources that read it."),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
     fragments = ["cpp"],

@@ -12,6 +12,8 @@ runtime/ may depend on everything up to runtime/. A target is visible to whoever
 unless `visibility` says less.
 """
 
+load(":prelude.bzl", "TEST_COPTS", "VECTORIZE")
+
 # Lowest first. "" is the package at the root, tandem.h.
 _LAYERS = [
     ["proto"],
@@ -66,7 +68,8 @@ def _check_layers(name, deps, testing):
                   "core, proto.") %
                  (native.package_name(), name, dep, own, other or "tandem.h"))
 
-# The sources of a target read a precompiled header (prelude.bzl); `name` is that of its rule.
+# The sources of a target read a precompiled header (prelude.bzl); `name` is that of its rule. With
+# it g++ takes over the options that the header was parsed with, whatever the source's own are.
 def _prelude(name):
     label = "//tools/build_defs:compiled_" + name
     header = "tools/build_defs/compiled_%s.h" % name
@@ -80,13 +83,14 @@ def _prelude(name):
 
 _PRELUDE = _prelude("prelude")
 _TEST_PRELUDE = _prelude("test_prelude")
+_VECTOR_PRELUDE = _prelude("vector_prelude")
 _NO_PRELUDE = struct(deps = [], copts = [])
 
-def _library_prelude(copts, testonly):
-    # With the parsed header g++ takes over the options that it was parsed with: of a source's own,
-    # -O3 -fno-trapping-math, nothing was left, and no loop became vector code.
+def _library_prelude(copts, testonly, vectorize):
     if copts:
         return _NO_PRELUDE
+    if vectorize:
+        return _VECTOR_PRELUDE
     return _TEST_PRELUDE if testonly else _PRELUDE
 
 def tandem_cc_library(
@@ -95,14 +99,20 @@ def tandem_cc_library(
         copts = [],
         visibility = None,
         testonly = False,
+        vectorize = False,
         **kwargs):
-    """A cc_library that keeps to the layers."""
+    """A cc_library that keeps to the layers.
+
+    With `vectorize`, loops without dependencies between iterations become vector code, also those
+    with conditions (VECTORIZE).
+    """
     _check_layers(name, deps, testonly)
-    prelude = _library_prelude(copts, testonly)
+    prelude = _library_prelude(copts, testonly, vectorize)
     native.cc_library(
         name = name,
         deps = deps + prelude.deps,
-        copts = copts + prelude.copts,
+        copts = (VECTORIZE if vectorize else TEST_COPTS if testonly else []) + copts +
+                prelude.copts,
         testonly = testonly,
         visibility = _visibility(visibility),
         **kwargs
@@ -143,7 +153,7 @@ def tandem_cc_test(
             "//third_party:gtest_main",
             "//tools/build_defs:sanitizer_options",
         ] + _TEST_PRELUDE.deps,
-        copts = copts + _TEST_PRELUDE.copts,
+        copts = TEST_COPTS + copts + _TEST_PRELUDE.copts,
         visibility = _visibility(visibility),
         **kwargs
     )

@@ -46,7 +46,7 @@ def _thread_safety_impl(target, ctx):
         ctx.actions.run(
             executable = ctx.executable._check_locks,
             inputs = depset(
-                [source, ctx.file._prelude] + private_headers,
+                [source, ctx.file._prelude, ctx.file._prelude_source] + private_headers,
                 transitive = [context.headers],
             ),
             outputs = [stamp],
@@ -69,6 +69,11 @@ thread_safety = aspect(
         ),
         "_prelude": attr.label(
             default = "//tools/build_defs:lock_check_prelude",
+            allow_single_file = True,
+        ),
+        # clang looks for it.
+        "_prelude_source": attr.label(
+            default = "//tools/build_defs:test_prelude.h",
             allow_single_file = True,
         ),
     },
