@@ -14,27 +14,28 @@
 namespace tandem {
 namespace {
 
-size_t BytesOf(const Tensor& tensor) {
-  size_t bytes = tensor.num_bytes();
+int64_t BytesOf(const Tensor& tensor) {
+  size_t bytes = tensor.is_valid() ? tensor.num_bytes() : 0;
   if (tensor.dtype() == kString) {
     for (const std::string& text : tensor.Elements<std::string>()) bytes += text.size();
   }
-  return bytes;
+  return static_cast<int64_t>(bytes);
 }
 
 // The shard of each tensor: in order, always the one that has least so far.
-std::vector<size_t> Spread(const NamedTensors& tensors, size_t num_shards) {
-  std::vector<size_t> bytes(num_shards, 0);
+std::vector<size_t> Spread(const std::vector<LazyTensor>& tensors, size_t num_shards) {
+  std::vector<int64_t> bytes(num_shards, 0);
   std::vector<size_t> shards;
-  for (const auto& [name, tensor] : tensors) {
+  for (const LazyTensor& tensor : tensors) {
     const auto least = std::min_element(bytes.begin(), bytes.end());
     shards.push_back(static_cast<size_t>(least - bytes.begin()));
-    *least += BytesOf(tensor) + 1;  // Empty ones are spread too.
+    *least += tensor.bytes + 1;  // Empty ones are spread too.
   }
   return shards;
 }
 
-absl::Status WriteOneShard(FileSystem* files, const std::string& prefix, NamedTensors& tensors,
+absl::Status WriteOneShard(FileSystem* files, const std::string& prefix,
+                           const std::vector<LazyTensor>& tensors,
                            const std::vector<size_t>& shards, size_t shard) {
   BundleWriterOptions options;
   options.parallel_for = IdleCores();
@@ -42,15 +43,16 @@ absl::Status WriteOneShard(FileSystem* files, const std::string& prefix, NamedTe
                           BundleWriter::Create(files, prefix, options));
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (shards[i] != shard) continue;
-    TANDEM_RETURN_IF_ERROR(writer->Add(tensors[i].first, tensors[i].second));
-    // Whoever trains meanwhile may write over it again, instead of into fresh memory.
-    tensors[i].second.Reset();
+    // Let go at once: whoever trains meanwhile may write over it again, instead of into fresh
+    // memory.
+    TANDEM_ASSIGN_OR_RETURN(const Tensor tensor, tensors[i].read());
+    TANDEM_RETURN_IF_ERROR(writer->Add(tensors[i].name, tensor));
   }
   return writer->Finish();
 }
 
-absl::Status WriteShards(FileSystem* files, const std::string& prefix, NamedTensors& tensors,
-                         int num_shards) {
+absl::Status WriteShards(FileSystem* files, const std::string& prefix,
+                         const std::vector<LazyTensor>& tensors, int num_shards) {
   const auto count = static_cast<size_t>(num_shards);
   const std::vector<size_t> shards = Spread(tensors, count);
   if (count == 1) return WriteOneShard(files, prefix, tensors, shards, 0);
@@ -81,6 +83,17 @@ ParallelFor IdleCores() {
 
 absl::Status WriteCheckpoint(FileSystem* files, const std::string& prefix, NamedTensors tensors,
                              int num_shards) {
+  std::vector<LazyTensor> lazy;
+  lazy.reserve(tensors.size());
+  for (auto& [name, tensor] : tensors) {
+    lazy.push_back({name, BytesOf(tensor),
+                    [&tensor = tensor]() -> absl::StatusOr<Tensor> { return std::move(tensor); }});
+  }
+  return WriteCheckpointLazily(files, prefix, lazy, num_shards);
+}
+
+absl::Status WriteCheckpointLazily(FileSystem* files, const std::string& prefix,
+                                   const std::vector<LazyTensor>& tensors, int num_shards) {
   if (num_shards < 1 || num_shards > kMaxCheckpointShards) {
     return errors::InvalidArgument("checkpoint '", prefix, "': ", num_shards,
                                    " shards; expected 1 to ", kMaxCheckpointShards);

@@ -3,11 +3,14 @@
 #ifndef TANDEM_RUNTIME_CHECKPOINT_WRITE_H_
 #define TANDEM_RUNTIME_CHECKPOINT_WRITE_H_
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/io/bundle.h"
 #include "core/io/file.h"
 #include "core/tensor/tensor.h"
@@ -16,6 +19,13 @@ namespace tandem {
 
 // What a checkpoint holds. StrategyRunner::CaptureState gives one.
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+// One that is read, or made, when it is its turn to be written.
+struct LazyTensor {
+  std::string name;
+  int64_t bytes = 0;  // About so many.
+  std::function<absl::StatusOr<Tensor>()> read;
+};
 
 // Sums and reads the pieces of large tensors on the cores that are idle.
 ParallelFor IdleCores();
@@ -36,6 +46,10 @@ inline constexpr int kMaxCheckpointShards = 1000;
 // and errors of the files.
 absl::Status WriteCheckpoint(FileSystem* files, const std::string& prefix, NamedTensors tensors,
                              int num_shards = 1);
+// The same of more than memory holds: each is read once, and let go before the next one is. Errors
+// also: those of reading.
+absl::Status WriteCheckpointLazily(FileSystem* files, const std::string& prefix,
+                                   const std::vector<LazyTensor>& tensors, int num_shards = 1);
 
 }  // namespace tandem
 

@@ -1,8 +1,11 @@
 #include "runtime/checkpoint/write.h"
 
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/io/bundle_reader.h"
 #include "core/io/testing/faulty_file_system.h"
 #include "gmock/gmock.h"
@@ -45,6 +48,48 @@ TEST(WriteCheckpoint, AnyNumberOfShardsHoldsTheSame) {
     FaultyFileSystem files;
     ASSERT_TRUE(WriteCheckpoint(&files, "/run/ckpt-1", Tensors(), shards).ok());
     EXPECT_EQ(files.ListDirectory("/run")->size(), static_cast<size_t>(shards) + 1) << shards;
+    ExpectTensors(&files, "/run/ckpt-1");
+  }
+}
+
+TEST(WriteCheckpoint, OneLazyTensorIsWrittenBeforeTheNextIsRead) {
+  for (const int shards : {1, 3}) {
+    FaultyFileSystem files;
+    std::vector<LazyTensor> lazy;
+    std::vector<int64_t> effects;
+    for (int i = 0; i < 4; ++i) {
+      lazy.push_back({absl::StrCat("t", i), int64_t{4} << 20, [&files, &effects, i] {
+                        effects.push_back(files.effects());
+                        Tensor tensor = Tensor::Zeros(kFloat32, Shape({1 << 20}));
+                        tensor.MutableElements<float>()[7] = static_cast<float>(i);
+                        return absl::StatusOr<Tensor>(std::move(tensor));
+                      }});
+    }
+    ASSERT_TRUE(WriteCheckpointLazily(&files, "/run/ckpt-1", lazy, shards).ok());
+    ASSERT_EQ(effects.size(), 4u);
+    for (size_t i = 1; i < effects.size(); ++i) EXPECT_GT(effects[i], effects[i - 1]);
+    const auto reader = BundleReader::Open(&files, "/run/ckpt-1");
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    EXPECT_EQ((*reader)->num_shards(), shards);
+    for (int i = 0; i < 4; ++i) {
+      const auto tensor = (*reader)->Read(absl::StrCat("t", i));
+      ASSERT_TRUE(tensor.ok()) << tensor.status();
+      EXPECT_EQ(tensor->Elements<float>()[7], static_cast<float>(i));
+    }
+  }
+}
+
+TEST(WriteCheckpoint, ALazyTensorThatCannotBeReadLeavesTheCheckpointThatWasThere) {
+  FaultyFileSystem files;
+  ASSERT_TRUE(WriteCheckpoint(&files, "/run/ckpt-1", Tensors()).ok());
+  const std::vector<std::string> before = *files.ListDirectory("/run");
+  for (const int shards : {1, 2}) {
+    const std::vector<LazyTensor> lazy = {
+        {"a", 4, [] { return absl::StatusOr<Tensor>(Tensor::Scalar<float>(1)); }},
+        {"b", 4, [] { return absl::StatusOr<Tensor>(absl::DataLossError("torn")); }}};
+    EXPECT_EQ(WriteCheckpointLazily(&files, "/run/ckpt-1", lazy, shards).code(),
+              absl::StatusCode::kDataLoss);
+    EXPECT_EQ(*files.ListDirectory("/run"), before);
     ExpectTensors(&files, "/run/ckpt-1");
   }
 }

@@ -17,6 +17,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/tensor_text.h"
 #include "tools/cli/text_table.h"
+#include "tools/cli/training_notes.h"
 
 namespace tandem::cli {
 namespace {
@@ -34,11 +35,13 @@ constexpr char kHelp[] =
     "Beside the tensors of a program Tandem keeps notes of a training ('_tandem/…': where it "
     "stands "
     "in\n"
-    "its data, for instance), and TensorFlow 2 a graph of objects. Both are read, verified and "
+    "its data, for instance; show PATH tells what they say), and TensorFlow 2 a graph of objects. "
+    "Both are read, verified and "
     "copied,\n"
     "but no tensors of the program, so they are counted apart and listed only with --all.\n\n"
     "  ls PATH           the tensors: name, type, shape, bytes, and the variable of the program\n"
     "                    where a graph of objects tells it\n"
+    "  show PATH         the training that wrote it: steps, optimizer, results of the epochs\n"
     "  show PATH NAME    the values of one tensor, by its name, its variable's, or the path of "
     "its\n"
     "                    object, as in 'model/_functional/_operations/1/_kernel' (Keras 3)\n"
@@ -60,6 +63,7 @@ constexpr char kHelp[] =
     "  --json            for programs\n\n"
     "Examples:\n"
     "  tandem checkpoint ls run/checkpoints\n"
+    "  tandem checkpoint show run/checkpoints\n"
     "  tandem checkpoint show run/checkpoints dense/kernel --save=kernel.npy\n"
     "  tandem checkpoint verify --all run/checkpoints && echo whole\n"
     "  tandem checkpoint diff run/ckpt-100 run/ckpt-200 --tolerance=1e-6\n"
@@ -167,7 +171,28 @@ absl::Status List(const Arguments& arguments, const std::vector<std::string>& pa
   return absl::OkStatus();
 }
 
+absl::Status ShowTraining(const Arguments& arguments, const std::string& path) {
+  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint, Open(path));
+  const absl::StatusOr<TrainingNotes> notes = ReadTrainingNotes(*checkpoint);
+  if (absl::IsFailedPrecondition(notes.status())) {
+    return errors::InvalidArgument(
+        "the checkpoint '", checkpoint->prefix(),
+        "' has no notes of a training; name the tensor to show (ls lists "
+        "them)");
+  }
+  if (!notes.ok()) return notes.status();
+  if (arguments.Has("json")) {
+    Json json = TrainingJson(*notes);
+    json["prefix"] = checkpoint->prefix();
+    Print(json);
+    return absl::OkStatus();
+  }
+  std::printf("%s: %s", checkpoint->prefix().c_str(), TrainingText(*notes).c_str());
+  return absl::OkStatus();
+}
+
 absl::Status Show(const Arguments& arguments, const std::vector<std::string>& paths) {
+  if (paths.size() == 1) return ShowTraining(arguments, paths[0]);
   int64_t max_values = 1000;
   if (arguments.Has("max_values") &&
       (!absl::SimpleAtoi(arguments.Last("max_values"), &max_values) || max_values < 0)) {
@@ -253,12 +278,13 @@ absl::Status Verify(const Arguments& arguments, const std::vector<std::string>& 
 }
 
 absl::Status Copy(const Checkpoint& from, const std::string& to, int shards) {
-  NamedTensors tensors;
+  // One is in memory at a time.
+  std::vector<LazyTensor> tensors;
   for (const std::string& name : from.bundle().Names()) {
-    TANDEM_ASSIGN_OR_RETURN(Tensor tensor, from.bundle().Read(name));
-    tensors.emplace_back(name, std::move(tensor));
+    tensors.push_back({name, BytesOf(*from.bundle().Find(name)),
+                       [&from, name] { return from.bundle().Read(name); }});
   }
-  return WriteCheckpoint(PosixFileSystem(), to, std::move(tensors), shards);
+  return WriteCheckpointLazily(PosixFileSystem(), to, tensors, shards);
 }
 
 // A folder stands for the same name in it; as for reading, a prefix with this name comes first.
@@ -340,17 +366,18 @@ absl::Status Diff(const Arguments& arguments, const std::vector<std::string>& pa
 
 struct Action {
   const char* name;
-  size_t paths;       // How many words it takes.
+  size_t fewest_paths;  // How many words it takes.
+  size_t most_paths;
   const char* wants;  // What they are.
   absl::Status (*run)(const Arguments& arguments, const std::vector<std::string>& paths);
 };
 
 constexpr Action kActions[] = {
-    {"ls", 1, "a checkpoint", List},
-    {"show", 2, "a checkpoint and a tensor", Show},
-    {"verify", 1, "a checkpoint", Verify},
-    {"diff", 2, "two checkpoints", Diff},
-    {"convert", 2, "a checkpoint and a new prefix", Convert},
+    {"ls", 1, 1, "a checkpoint", List},
+    {"show", 1, 2, "a checkpoint, and perhaps a tensor", Show},
+    {"verify", 1, 1, "a checkpoint", Verify},
+    {"diff", 2, 2, "two checkpoints", Diff},
+    {"convert", 2, 2, "a checkpoint and a new prefix", Convert},
 };
 
 absl::Status Run(const std::vector<std::string>& words) {
@@ -361,7 +388,7 @@ absl::Status Run(const std::vector<std::string>& words) {
   for (const Action& action : kActions) {
     if (paths.empty() || paths[0] != action.name) continue;
     paths.erase(paths.begin());
-    if (paths.size() != action.paths) {
+    if (paths.size() < action.fewest_paths || paths.size() > action.most_paths) {
       return errors::InvalidArgument(action.name, " names ", action.wants,
                                      "; see tandem checkpoint --help");
     }

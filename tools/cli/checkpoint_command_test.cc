@@ -4,7 +4,9 @@
 #include <complex>
 #include <filesystem>
 #include <limits>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +17,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/write.h"
+#include "strategies/trainer/training_state.h"
 #include "tools/cli/command.h"
 #include "tools/cli/tensor_text.h"
 
@@ -204,6 +207,79 @@ TEST_F(CheckpointCommandTest, NotesOfATrainingAreCountedApart) {
   const Json verified = Json::parse(RunCheckpoint({"verify", "--json", Prefix("copy")}).output);
   EXPECT_EQ(verified["checkpoints"][0]["tensors"], 1);
   EXPECT_EQ(verified["checkpoints"][0]["notes"], 2);
+}
+
+// Two epochs and a part of the third.
+TrainingState SomeTraining() {
+  TrainingState state;
+  state.step = 12;
+  state.seed = 5;
+  state.epoch = 2;
+  state.running = TrainingState::RunningEpoch();
+  state.running->steps = 2;
+  state.running->metrics = {"accuracy"};
+  state.running->sums.examples = 8;
+  state.running->sums.loss = 2;
+  state.running->sums.metrics = {Tensor::Scalar<double>(1)};
+  state.input.opened = 3;
+  state.input.is_open = true;
+  state.input.batches = 2;
+  for (const double loss : {0.5, 0.25}) {
+    EpochResult epoch;
+    epoch.loss = loss;
+    epoch.examples = 20;
+    epoch.duration = absl::Seconds(3);
+    epoch.metrics = {{"accuracy", 1 - loss}};
+    auto validation = std::make_shared<EpochResult>();
+    validation->loss = 2 * loss;
+    epoch.validation = validation;
+    state.history.push_back(epoch);
+  }
+  state.trained_with =
+      TrainingState::TrainedWith{{{"optimizer", "adam"}, {"beta1", "0.9"}}, {0, 11}, {0.1, 0.05}};
+  state.callbacks["early_stopping"] = {{"best", Tensor::Scalar<double>(1)}};
+  return state;
+}
+
+TEST_F(CheckpointCommandTest, ShowsTheTrainingThatWroteIt) {
+  const std::string prefix = Prefix("trained");
+  NamedTensors tensors = ToNotes(SomeTraining());
+  tensors.emplace_back("w", Tensor::Scalar<float>(1));
+  ASSERT_TRUE(WriteCheckpoint(PosixFileSystem(), prefix, std::move(tensors)).ok());
+  const Result shown = RunCheckpoint({"show", prefix});
+  ASSERT_TRUE(shown.status.ok()) << shown.status;
+  EXPECT_EQ(shown.output.substr(prefix.size()),
+            ": a training after 12 steps, 2 epochs and 2 steps of the next (8 examples, loss "
+            "0.25)\n"
+            "seed: 5\n"
+            "trained with: optimizer adam, beta1 0.9\n"
+            "learning rate: 0.05 in step 12\n"
+            "input: opened 3 times, 2 batches taken from it\n"
+            "callbacks: early_stopping\n"
+            "EPOCH  loss  accuracy  validation_loss  EXAMPLES  SECONDS\n"
+            "    1   0.5       0.5                1        20      3.0\n"
+            "    2  0.25      0.75              0.5        20      3.0\n");
+  const Json json = Json::parse(RunCheckpoint({"show", prefix, "--json"}).output);
+  EXPECT_EQ(json["prefix"], prefix);
+  EXPECT_EQ(json["step"], 12);
+  EXPECT_EQ(json["running"]["steps"], 2);
+  EXPECT_EQ(json["trained_with"]["beta1"], "0.9");
+  EXPECT_EQ(json["learning_rates"][1], Json({{"step", 11}, {"rate", 0.05}}));
+  EXPECT_EQ(json["epochs"][1]["metrics"]["accuracy"], 0.75);
+  EXPECT_EQ(json["epochs"][1]["validation"]["loss"], 0.5);
+  EXPECT_EQ(json["callbacks"], Json({"early_stopping"}));
+  // A tensor beside them is shown as ever.
+  EXPECT_EQ(RunCheckpoint({"show", prefix, "w"}).output, "w: float32[]\n1\n");
+}
+
+TEST_F(CheckpointCommandTest, NotesThatMakeNoSenseAreDamage) {
+  const std::string prefix = Prefix("strange");
+  ASSERT_TRUE(WriteCheckpoint(PosixFileSystem(), prefix,
+                              {{absl::StrCat(kNotePrefix, "step"), Tensor::Scalar<int64_t>(-1)}})
+                  .ok());
+  EXPECT_TRUE(absl::IsDataLoss(RunCheckpoint({"show", prefix}).status));
+  EXPECT_THAT(RunCheckpoint({"show", folder_}).status.message(),
+              HasSubstr("no notes of a training"));
 }
 
 TEST_F(CheckpointCommandTest, TakesTheNamesOfItsFiles) {
