@@ -1,5 +1,7 @@
 #include "runtime/saved_model/files.h"
 
+#include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "core/base/status.h"
 #include "core/base/text_proto.h"
 #include "core/io/file.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "proto/saved_model.pb.h"
 
 namespace tandem {
@@ -19,6 +22,41 @@ constexpr char kBinaryName[] = "saved_model.pb";
 constexpr char kTextName[] = "saved_model.pbtxt";
 constexpr char kPiecesName[] = "saved_model.cpb";
 constexpr int64_t kVersion = 1;
+
+// Gives a parser the bytes of a file, so that they are not in memory beside the message.
+class FileBytes final : public google::protobuf::io::CopyingInputStream {
+ public:
+  explicit FileBytes(const RandomAccessFile& file) : file_(file) {}
+
+  int Read(void* buffer, int size) override {
+    const absl::StatusOr<size_t> read =
+        file_.Read(offset_, absl::MakeSpan(static_cast<char*>(buffer), static_cast<size_t>(size)));
+    if (!read.ok()) {
+      status_ = read.status();
+      return -1;
+    }
+    offset_ += static_cast<int64_t>(*read);
+    return static_cast<int>(*read);
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const RandomAccessFile& file_;
+  int64_t offset_ = 0;
+  absl::Status status_;
+};
+
+absl::Status ParseBinaryFile(const std::string& path, tensorflow::SavedModel* model) {
+  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<RandomAccessFile> file,
+                          PosixFileSystem()->OpenToRead(path));
+  TANDEM_ASSIGN_OR_RETURN(const int64_t size, file->Size());
+  FileBytes bytes(*file);
+  google::protobuf::io::CopyingInputStreamAdaptor stream(&bytes, 1 << 20);
+  if (model->ParseFromZeroCopyStream(&stream)) return absl::OkStatus();
+  TANDEM_RETURN_IF_ERROR(bytes.status());
+  return errors::InvalidArgument("SavedModel '", path, "': its ", size,
+                                 " bytes are no SavedModel; the file is damaged or cut off");
+}
 
 absl::Status Parse(const std::string& path, bool is_text, const std::string& contents,
                    tensorflow::SavedModel* model) {
@@ -52,15 +90,22 @@ absl::Status ReadSavedModel(const std::string& folder, tensorflow::SavedModel* m
     }
     if (exists(kPiecesName)) {
       return errors::Unimplemented("SavedModel '", JoinPath(folder, kPiecesName),
-                                   "': SavedModels in pieces are not supported; save it without "
-                                   "experimental_image_format");
+                                   "': SavedModels in pieces are not read. TensorFlow writes it as "
+                                   "one file when it loads this one and saves it again: "
+                                   "tf.saved_model.save(m := tf.saved_model.load(OLD), NEW, "
+                                   "signatures=m.signatures), or when it saves without "
+                                   "experimental_image_format in the first place");
     }
     return errors::NotFound("there is no SavedModel in '", folder, "': it has neither ",
                             kBinaryName, " nor ", kTextName);
   }
   const std::string path = JoinPath(folder, is_text ? kTextName : kBinaryName);
-  TANDEM_ASSIGN_OR_RETURN(const std::string contents, ReadRegularFile(files, path));
-  TANDEM_RETURN_IF_ERROR(Parse(path, is_text, contents, model));
+  if (is_text) {
+    TANDEM_ASSIGN_OR_RETURN(const std::string contents, ReadRegularFile(files, path));
+    TANDEM_RETURN_IF_ERROR(Parse(path, is_text, contents, model));
+  } else {
+    TANDEM_RETURN_IF_ERROR(ParseBinaryFile(path, model));
+  }
   if (model->meta_graphs().empty()) {
     return errors::InvalidArgument("SavedModel '", path, "': there is no graph in it");
   }

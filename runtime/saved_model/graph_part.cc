@@ -232,41 +232,63 @@ void GraphParts::ExtractNode(tensorflow::NodeDef* node) const {
 }
 
 tensorflow::GraphDef GraphParts::Extract(const GraphPart& part) const {
+  tensorflow::GraphDef copy = *graph_;
+  return TakeOut(part, &copy);
+}
+
+tensorflow::GraphDef GraphParts::TakeOut(const GraphPart& part, tensorflow::GraphDef* graph) const {
   tensorflow::GraphDef result;
-  *result.mutable_versions() = graph_->versions();
-  for (int i = 0; i < graph_->node_size(); ++i) {
+  *result.mutable_versions() = graph->versions();
+  for (int i = 0; i < graph->node_size(); ++i) {
     if (part.nodes.count(i) != 0) {
-      *result.add_node() = graph_->node(i);
-      ExtractNode(result.mutable_node(result.node_size() - 1));
+      tensorflow::NodeDef* const node = result.add_node();
+      node->Swap(graph->mutable_node(i));
+      ExtractNode(node);
     } else if (const auto given = part.given.find(i); given != part.given.end()) {
       tensorflow::NodeDef* const placeholder = result.add_node();
-      placeholder->set_name(graph_->node(i).name());
+      placeholder->set_name(graph->node(i).name());
       placeholder->set_op("Placeholder");
       (*placeholder->mutable_attr())["dtype"].set_type(
           static_cast<tensorflow::DataType>(given->second));
     }
   }
-  for (const std::string& name : part.functions) {
-    const Body& body = bodies_.at(name);
+  // In the order of their names.
+  std::map<absl::string_view, tensorflow::FunctionDef*> functions;
+  for (tensorflow::FunctionDef& function : *graph->mutable_library()->mutable_function()) {
+    functions.emplace(function.signature().name(), &function);
+  }
+  for (const auto& [name, from] : functions) {
+    if (part.functions.count(std::string(name)) == 0) continue;
+    const std::vector<int> needed = bodies_.at(std::string(name)).nodes;
     tensorflow::FunctionDef* const function = result.mutable_library()->add_function();
-    *function->mutable_signature() = body.def->signature();
-    *function->mutable_attr() = body.def->attr();
-    *function->mutable_arg_attr() = body.def->arg_attr();
-    *function->mutable_resource_arg_unique_id() = body.def->resource_arg_unique_id();
-    *function->mutable_ret() = body.def->ret();
-    *function->mutable_control_ret() = body.def->control_ret();
-    for (const int node : body.nodes) {
-      *function->add_node_def() = body.def->node_def(node);
+    tensorflow::FunctionDef body;
+    body.mutable_node_def()->Swap(from->mutable_node_def());
+    *function = *from;
+    for (const int node : needed) {
+      function->add_node_def()->Swap(body.mutable_node_def(node));
       ExtractNode(function->mutable_node_def(function->node_def_size() - 1));
     }
   }
-  for (const tensorflow::GradientDef& gradient : graph_->library().gradient()) {
+  for (const tensorflow::GradientDef& gradient : graph->library().gradient()) {
     if (part.functions.count(gradient.function_name()) != 0 &&
         part.functions.count(gradient.gradient_func()) != 0) {
       *result.mutable_library()->add_gradient() = gradient;
     }
   }
   return result;
+}
+
+bool GraphParts::Uses(const GraphPart& part, absl::string_view op) const {
+  for (const int node : part.nodes) {
+    if (graph_->node(node).op() == op) return true;
+  }
+  for (const std::string& name : part.functions) {
+    const Body& body = bodies_.at(name);
+    for (const int node : body.nodes) {
+      if (body.def->node_def(node).op() == op) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace tandem

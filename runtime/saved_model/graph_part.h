@@ -68,6 +68,12 @@ class GraphParts {
   // The part as a graph. Attributes that ops here do not know are left out when they have the
   // value that the writer's op has by default.
   tensorflow::GraphDef Extract(const GraphPart& part) const;
+  // The same, which takes the nodes out of `graph` instead of copying them: constants may be large.
+  // REQUIRES: it is the graph that this was made of, of which nothing else is asked afterwards, or
+  // a copy of it.
+  tensorflow::GraphDef TakeOut(const GraphPart& part, tensorflow::GraphDef* graph) const;
+  // Whether a node of the part, or of a function in it, is of this op.
+  bool Uses(const GraphPart& part, absl::string_view op) const;
 
  private:
   // What a call of a function runs: what its results need, and what has effects.

@@ -1,4 +1,5 @@
 // SavedModel::Load and LoadFrozenGraph.
+#include <map>
 #include <set>
 #include <utility>
 
@@ -17,6 +18,8 @@
 #include "proto/saved_model.pb.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/saved_model/graph_part.h"
+#include "runtime/saved_model/large_constants.h"
+#include "runtime/saved_model/model_functions.h"
 #include "runtime/saved_model/saved_model.h"
 #include "runtime/saved_model/signature_state.h"
 #include "runtime/saved_model/variable_paths.h"
@@ -85,9 +88,9 @@ absl::StatusOr<std::vector<std::string>> Placeholders(const tensorflow::GraphDef
 
 class SavedModel::Loader {
  public:
-  // `what` names the model in messages. `meta_graph` outlives this.
-  Loader(std::string what, const tensorflow::MetaGraphDef& meta_graph)
-      : what_(std::move(what)), meta_graph_(meta_graph) {}
+  // `what` names the model in messages. `meta_graph` outlives this, which takes its graph.
+  Loader(std::string what, tensorflow::MetaGraphDef* meta_graph)
+      : what_(std::move(what)), meta_graph_(*meta_graph) {}
 
   absl::StatusOr<std::unique_ptr<SavedModel>> Load(const std::string& folder,
                                                    const SavedModelOptions& options) {
@@ -103,6 +106,8 @@ class SavedModel::Loader {
   }
 
   absl::Status LoadParts(const std::string& folder, const SavedModelOptions& options) {
+    TANDEM_RETURN_IF_ERROR(AddFunctionSignatures(options.functions, &meta_graph_));
+    variable_paths_ = VariablePaths(meta_graph_);
     TANDEM_ASSIGN_OR_RETURN(GraphParts parts,
                             GraphParts::Create(meta_graph_.graph_def(),
                                                meta_graph_.meta_info_def().stripped_op_list()));
@@ -111,7 +116,14 @@ class SavedModel::Loader {
     TANDEM_RETURN_IF_ERROR(ReadAssets(folder));
     TANDEM_RETURN_IF_ERROR(FindRestore(folder));
     TANDEM_RETURN_IF_ERROR(FindInitializer());
-    TANDEM_RETURN_IF_ERROR(ChooseSignatures(options.signatures));
+    std::vector<std::string> signatures = options.signatures;
+    if (!signatures.empty()) {
+      signatures.insert(signatures.end(), options.functions.begin(), options.functions.end());
+    }
+    TANDEM_RETURN_IF_ERROR(ChooseSignatures(signatures));
+    for (const std::string& function : options.functions) {
+      TANDEM_RETURN_IF_ERROR(model_->signature(function).status());
+    }
     TANDEM_RETURN_IF_ERROR(MakeSession(options.session));
     TANDEM_RETURN_IF_ERROR(Restore(folder));
     return Initialize();
@@ -122,6 +134,8 @@ class SavedModel::Loader {
   absl::Status FindRestore(const std::string& folder);
   absl::Status FindInitializer();
   absl::Status ChooseSignatures(const std::vector<std::string>& wanted);
+  // The part that is loaded, out of the message, of which nothing is asked afterwards.
+  absl::StatusOr<Graph> TakeGraph();
   absl::Status MakeSession(SessionOptions options);
   absl::Status AddReads(Graph* graph);
   absl::Status AddAssignments(Graph* graph);
@@ -137,8 +151,9 @@ class SavedModel::Loader {
     return tensors;
   }
   const std::string what_;
-  const tensorflow::MetaGraphDef& meta_graph_;
+  tensorflow::MetaGraphDef& meta_graph_;
   const GraphParts* parts_ = nullptr;
+  std::map<std::string, std::string> variable_paths_;  // See VariablePaths.
   std::unique_ptr<SavedModel> model_{new SavedModel()};
 
   std::vector<std::pair<std::string, std::string>> assets_;  // Tensor and path.
@@ -198,16 +213,7 @@ absl::Status SavedModel::Loader::FindRestore(const std::string& folder) {
   if (!part.ok()) return WithContext(part.status(), "what restores the variables");
   if (!has_variables) {
     // Savers of programs without variables restore nothing.
-    const tensorflow::GraphDef graph = parts_->Extract(*part);
-    bool restores = false;
-    const auto look = [&](const tensorflow::NodeDef& node) {
-      restores |= node.op() == "RestoreV2";
-    };
-    absl::c_for_each(graph.node(), look);
-    for (const auto& function : graph.library().function()) {
-      absl::c_for_each(function.node_def(), look);
-    }
-    if (!restores) return absl::OkStatus();
+    if (!parts_->Uses(*part, "RestoreV2")) return absl::OkStatus();
     return errors::NotFound("its variables are missing: there is no '",
                             BundleIndexPath(VariablesPrefix(folder)), "'");
   }
@@ -276,10 +282,20 @@ absl::Status SavedModel::Loader::ChooseSignatures(const std::vector<std::string>
   return absl::OkStatus();
 }
 
-absl::Status SavedModel::Loader::MakeSession(SessionOptions options) {
-  const tensorflow::GraphDef def = parts_->Extract(part_);
+absl::StatusOr<Graph> SavedModel::Loader::TakeGraph() {
+  // Constants may be most of a model: they are moved along, not copied.
+  tensorflow::GraphDef def = parts_->TakeOut(part_, meta_graph_.mutable_graph_def());
+  parts_ = nullptr;
+  meta_graph_.clear_graph_def();
   for (const tensorflow::NodeDef& node : def.node()) loaded_.insert(node.name());
+  TANDEM_ASSIGN_OR_RETURN(LargeConstants constants, TakeLargeConstants(&def));
   TANDEM_ASSIGN_OR_RETURN(Graph graph, ImportGraphDef(def));
+  TANDEM_RETURN_IF_ERROR(PutLargeConstants(std::move(constants), &graph));
+  return graph;
+}
+
+absl::Status SavedModel::Loader::MakeSession(SessionOptions options) {
+  TANDEM_ASSIGN_OR_RETURN(Graph graph, TakeGraph());
   for (auto& [name, state] : model_->signatures_) {
     if (!state->status.ok()) continue;
     for (auto* tensors : {&state->info.inputs, &state->info.outputs}) {
@@ -327,7 +343,6 @@ absl::Status SavedModel::Loader::AddReads(Graph* graph) {
 
 absl::Status SavedModel::Loader::AddAssignments(Graph* graph) {
   const Scope scope = Scope::ForGraph(graph);
-  const std::map<std::string, std::string> paths = VariablePaths(meta_graph_);
   for (const Variable& variable : model_->variables_) {
     Node* handle = graph->FindNode(variable.read);
     const bool is_reference = IsReferenceVariable(*handle);
@@ -337,8 +352,9 @@ absl::Status SavedModel::Loader::AddAssignments(Graph* graph) {
     Node* const assign =
         named.AddNode(is_reference ? "Assign" : "AssignVariableOp", {handle->output(0), value});
     TANDEM_RETURN_IF_ERROR(scope.status());
-    const auto path = paths.find(handle->name());
-    assignments_.push_back({value.name(), assign->name(), path == paths.end() ? "" : path->second});
+    const auto path = variable_paths_.find(handle->name());
+    assignments_.push_back(
+        {value.name(), assign->name(), path == variable_paths_.end() ? "" : path->second});
   }
   return absl::OkStatus();
 }
@@ -402,9 +418,9 @@ absl::StatusOr<std::unique_ptr<SavedModel>> SavedModel::Load(const std::string& 
                                                              const SavedModelOptions& options) {
   tensorflow::SavedModel model;
   TANDEM_RETURN_IF_ERROR(ReadSavedModel(folder, &model));
-  TANDEM_ASSIGN_OR_RETURN(const tensorflow::MetaGraphDef* const meta_graph,
+  TANDEM_ASSIGN_OR_RETURN(tensorflow::MetaGraphDef* const meta_graph,
                           FindMetaGraph(folder, options.tags, &model));
-  return Loader(absl::StrCat("SavedModel '", folder, "'"), *meta_graph).Load(folder, options);
+  return Loader(absl::StrCat("SavedModel '", folder, "'"), meta_graph).Load(folder, options);
 }
 
 absl::StatusOr<std::unique_ptr<SavedModel>> SavedModel::LoadFrozenGraph(
@@ -429,7 +445,7 @@ absl::StatusOr<std::unique_ptr<SavedModel>> SavedModel::LoadFrozenGraph(
   SavedModelOptions load;
   load.signatures = {kDefaultSignature};
   load.session = options.session;
-  return Loader(what, meta_graph).Load("", load);
+  return Loader(what, &meta_graph).Load("", load);
 }
 
 }  // namespace tandem

@@ -39,6 +39,10 @@ struct SavedModelOptions {
   std::set<std::string> tags = {kServeTag};
   // The signatures that must be usable. None: those that can be; at least one, if there are any.
   std::vector<std::string> signatures;
+  // Functions of the model's objects that are no signatures (a tf.function of a module, as
+  // "encoder/call"), by their paths or their names in the library; `tandem saved_model show` lists
+  // them. They must be usable, and are called as signatures of these names.
+  std::vector<std::string> functions;
   // Devices that a model asks for and that are not there are replaced, whatever soft_placement
   // says.
   SessionOptions session;
@@ -99,7 +103,8 @@ class SavedModel {
   //
   //   NotFound         no model there, no graph of these tags, no such signature, or a file of the
   //                    variables or an asset is missing.
-  //   InvalidArgument  the file holds no SavedModel, or its graph is malformed.
+  //   InvalidArgument  the file holds no SavedModel, its graph is malformed, or a function has
+  //                    several forms, which the message names.
   //   Unimplemented    ops are missing: one message lists all of them, how many nodes have them,
   //   and
   //                    whether a signature or what initializes the model needs them.

@@ -97,6 +97,117 @@ absl::StatusOr<std::unique_ptr<SavedModel>> LoadWith(const std::string& folder,
   return SavedModel::Load(folder, options);
 }
 
+TEST(SavedModelTest, FunctionsThatAreNoSignaturesAreCalledByTheirPaths) {
+  SavedModelOptions options;
+  options.functions = {"affine"};
+  for (const bool alone : {false, true}) {
+    options.signatures = alone ? std::vector<std::string>{"affine"} : std::vector<std::string>{};
+    const auto model = SavedModel::Load(TestModel("tf2"), options);
+    ASSERT_TRUE(model.ok()) << model.status();
+    const ModelSignature affine = (*model)->signature("affine");
+    ASSERT_TRUE(affine.status().ok()) << affine.status();
+    ASSERT_EQ(affine.info()->inputs.size(), 1u);
+    EXPECT_EQ(affine.info()->inputs[0].name, "x");
+    EXPECT_EQ(affine.info()->inputs[0].dtype, kFloat32);
+    const auto outputs = affine.Run({{"x", SomeX()}});
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    EXPECT_THAT(outputs->at("output_0").Elements<float>(), ElementsAre(0.25f, -5.75f));
+    EXPECT_EQ((*model)->signature().status().ok(), !alone);
+  }
+}
+
+TEST(SavedModelTest, AFunctionThatIsNotThereOrAmbiguousIsRefusedWithNames) {
+  const auto refusal = [](const std::string& folder, const std::string& function) {
+    SavedModelOptions options;
+    options.functions = {function};
+    return SavedModel::Load(folder, options).status();
+  };
+  const absl::Status missing = refusal(TestModel("tf2"), "afine");
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound) << missing;
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("Did you mean 'affine'"));
+  const absl::Status taken = refusal(TestModel("tf2"), "serving_default");
+  EXPECT_EQ(taken.code(), absl::StatusCode::kInvalidArgument) << taken;
+
+  const std::string folder = CopyModel("tf2");
+  std::string concrete;
+  EditModel(folder, [&concrete](tensorflow::MetaGraphDef& meta_graph) {
+    for (auto& object : *meta_graph.mutable_object_graph_def()->mutable_nodes()) {
+      if (!object.has_function() || object.function().concrete_functions().empty()) continue;
+      const std::string name = object.function().concrete_functions(0);
+      if (!absl::StrContains(name, "affine")) continue;
+      concrete = name;
+      object.mutable_function()->add_concrete_functions(name);
+    }
+  });
+  ASSERT_FALSE(concrete.empty());
+  const absl::Status several = refusal(folder, "affine");
+  EXPECT_EQ(several.code(), absl::StatusCode::kInvalidArgument) << several;
+  EXPECT_THAT(std::string(several.message()), HasSubstr(concrete));
+  EXPECT_TRUE(refusal(folder, concrete).ok()) << refusal(folder, concrete);
+  // What it captures must be in the graph.
+  EditModel(folder, [&concrete](tensorflow::MetaGraphDef& meta_graph) {
+    auto& functions = *meta_graph.mutable_object_graph_def()->mutable_concrete_functions();
+    functions[concrete].set_bound_inputs(0, 0);
+  });
+  const absl::Status captures = refusal(folder, concrete);
+  EXPECT_EQ(captures.code(), absl::StatusCode::kUnimplemented) << captures;
+}
+
+TEST(SavedModelTest, LargeConstantsAreThoseOfTheFile) {
+  const std::string folder = CopyModel("tf2");
+  Tensor large(kFloat32, Shape({100, 1000}));
+  for (size_t i = 0; i < 100'000; ++i) {
+    large.MutableElements<float>()[i] = static_cast<float>(i % 1013);
+  }
+  EditModel(folder, [&large](tensorflow::MetaGraphDef& meta_graph) {
+    AddTestNode(meta_graph, "large", "Const", {});
+    auto& attrs = *meta_graph.mutable_graph_def()->mutable_node()->rbegin()->mutable_attr();
+    attrs["dtype"].set_type(tensorflow::DT_FLOAT);
+    auto& value = *attrs["value"].mutable_tensor();
+    value.set_dtype(tensorflow::DT_FLOAT);
+    value.mutable_tensor_shape()->add_dim()->set_size(100);
+    value.mutable_tensor_shape()->add_dim()->set_size(1000);
+    value.set_tensor_content(large.data(), large.num_bytes());
+    AddTestNode(meta_graph, "negative", "Neg", {"large", "^large"});
+    (*meta_graph.mutable_graph_def()->mutable_node()->rbegin()->mutable_attr())["T"].set_type(
+        tensorflow::DT_FLOAT);
+    auto& signature = (*meta_graph.mutable_signature_def())["large"];
+    for (const std::string name : {"large", "negative"}) {
+      auto& output = (*signature.mutable_outputs())[name];
+      output.set_name(name + ":0");
+      output.set_dtype(tensorflow::DT_FLOAT);
+      output.mutable_tensor_shape()->add_dim()->set_size(100);
+      output.mutable_tensor_shape()->add_dim()->set_size(1000);
+    }
+  });
+  const auto model = LoadWith(folder, {"large"});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto outputs = (*model)->signature("large").Run({});
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  EXPECT_EQ(outputs->at("large").DebugString(2000), large.DebugString(2000));
+  EXPECT_EQ(outputs->at("negative").Elements<float>()[99'999], -large.Elements<float>()[99'999]);
+
+  // One whose bytes do not fit its shape.
+  EditModel(folder, [](tensorflow::MetaGraphDef& meta_graph) {
+    for (auto& node : *meta_graph.mutable_graph_def()->mutable_node()) {
+      if (node.name() != "large") continue;
+      (*node.mutable_attr())["value"].mutable_tensor()->mutable_tensor_content()->pop_back();
+    }
+  });
+  const absl::Status damaged = LoadWith(folder, {"large"}).status();
+  EXPECT_EQ(damaged.code(), absl::StatusCode::kInvalidArgument) << damaged;
+  EXPECT_THAT(std::string(damaged.message()), HasSubstr("'large'"));
+}
+
+TEST(SavedModelTest, AModelInPiecesIsRefusedWithWhatToDo) {
+  const std::string folder = TestFolder();
+  std::ofstream(JoinPath(folder, "saved_model.cpb")) << "x";
+  const absl::Status status = SavedModel::Load(folder).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("saved_model.cpb"), HasSubstr("tf.saved_model.save(")));
+}
+
 TEST(SavedModelTest, TagsChooseTheGraph) {
   SavedModelOptions options;
   options.tags = {"raw", "serve"};

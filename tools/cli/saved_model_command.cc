@@ -40,6 +40,8 @@ constexpr char kHelp[] =
     "  run DIR             runs a signature once and prints its outputs\n\n"
     "  --tags=TAG,…        which graph (show: default all; run: default serve)\n"
     "  --signature=NAME    which signature (show: default all; run: default serving_default)\n"
+    "  --function=NAME     run: a function that is no signature, by its path (show --all lists "
+    "them)\n"
     "  --all               show: variables, assets, functions and ops, too\n"
     "  --input NAME=VALUE  run: an input in JSON (1.5, [1,2,3], [[1,0],[0,1]], true, \"text\")\n"
     "  --input NAME=@FILE  run: an array from a NumPy .npy file\n"
@@ -318,7 +320,12 @@ absl::Status RunSignatureOf(const Arguments& arguments, const std::string& folde
     return errors::InvalidArgument("--max_values=", arguments.Last("max_values"),
                                    ": expected a number, 0 or more");
   }
-  const std::string name = arguments.Last("signature", kDefaultSignature);
+  const bool is_function = arguments.Has("function");
+  if (is_function && arguments.Has("signature")) {
+    return errors::InvalidArgument("--signature and --function name two things to run");
+  }
+  const std::string name =
+      is_function ? arguments.Last("function") : arguments.Last("signature", kDefaultSignature);
   std::map<std::string, std::string> files;
   for (const std::string& text : arguments.All("save")) {
     TANDEM_ASSIGN_OR_RETURN(const auto pair, NameAndValue("save", text));
@@ -326,6 +333,7 @@ absl::Status RunSignatureOf(const Arguments& arguments, const std::string& folde
   }
   SavedModelOptions options;
   options.tags = Tags(arguments);
+  if (is_function) options.functions = {name};
   options.signatures = {name};
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<SavedModel> model,
                           SavedModel::Load(folder, options));
@@ -362,7 +370,7 @@ absl::Status RunSignatureOf(const Arguments& arguments, const std::string& folde
 absl::Status Run(const std::vector<std::string>& words) {
   TANDEM_ASSIGN_OR_RETURN(
       const Arguments arguments,
-      Arguments::Parse(words, {"tags", "signature", "input", "save", "max_values"},
+      Arguments::Parse(words, {"tags", "signature", "function", "input", "save", "max_values"},
                        {"json", "all"}));
   const std::vector<std::string>& words_left = arguments.positional();
   const std::string action = words_left.empty() ? "" : words_left[0];
