@@ -16,6 +16,7 @@
 #include "core/passes/place.h"
 #include "core/passes/symbolic_gradient.h"
 #include "proto/function.pb.h"
+#include "runtime/rpc/session_config.h"
 #include "runtime/rpc/status_on_wire.h"
 
 namespace tandem {
@@ -175,7 +176,9 @@ absl::StatusOr<std::shared_ptr<ClusterPlan>> ClusterPlan::Create(const ClusterPl
   TANDEM_ASSIGN_OR_RETURN(std::vector<Partition> partitions, PlaceAndCut(context, graph));
   for (Partition& partition : partitions) {
     if (partition.task == context.own_task) {
-      TANDEM_ASSIGN_OR_RETURN(plan->own_, context.own->Compile(partition.graph));
+      TANDEM_ASSIGN_OR_RETURN(
+          plan->own_, context.own->Compile(partition.graph,
+                                           OptimizeOptionsOf(context.config.graph_options())));
       continue;
     }
     const auto client = context.others.find(partition.task);

@@ -172,8 +172,9 @@ TEST_F(SessionAnswersTest, PartitionGraphsAreThoseOfAllTasks) {
   EXPECT_EQ(Run(request).metadata().partition_graphs_size(), 0);
   request.mutable_options()->set_output_partition_graphs(true);
   const tensorflow::RunStepResponse response = Run(request);
-  ASSERT_GE(response.metadata().partition_graphs_size(), 1);
+  ASSERT_EQ(response.metadata().partition_graphs_size(), 2);
   EXPECT_TRUE(StrContains(response.metadata().partition_graphs(0).DebugString(), "/job:worker"));
+  EXPECT_TRUE(StrContains(response.metadata().partition_graphs(1).DebugString(), "/job:ps"));
   EXPECT_FALSE(response.metadata().has_step_stats());
   config.mutable_experimental()->set_disable_output_partition_graphs(true);
   Create(s, config);

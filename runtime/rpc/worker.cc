@@ -10,7 +10,9 @@
 #include "core/graph/import.h"
 #include "core/kernel/rendezvous_key.h"
 #include "core/tensor/tensor_proto.h"
+#include "proto/graph.pb.h"
 #include "runtime/device/out_of_memory.h"
+#include "runtime/rpc/session_config.h"
 #include "runtime/rpc/status_on_wire.h"
 #include "runtime/rpc/task_rendezvous.h"
 #include "runtime/session/step_stats.h"
@@ -169,7 +171,9 @@ absl::Status Worker::RegisterGraph(const tensorflow::RegisterGraphRequest& reque
       FindSession(request.session_handle(), request.create_worker_session_called()));
   TANDEM_ASSIGN_OR_RETURN(const Graph graph, ImportGraphDef(request.graph_def()));
   TANDEM_RETURN_IF_ERROR(CheckNoEdgeInLoop(graph));
-  TANDEM_ASSIGN_OR_RETURN(*response->mutable_graph_handle(), session->Register(graph));
+  TANDEM_ASSIGN_OR_RETURN(
+      *response->mutable_graph_handle(),
+      session->Register(graph, OptimizeOptionsOf(request.graph_options())));
   return absl::OkStatus();
 }
 
@@ -238,6 +242,7 @@ void Worker::RunGraph(const tensorflow::RunGraphRequest& request,
   options.cancellation = cancellation;
   options.rendezvous = run->rendezvous.get();
   options.trace = request.exec_opts().record_timeline();
+  options.partition_graphs = request.exec_opts().record_partition_graphs();
   Run& started = *run;
   started.graph->Run(
       {}, options, &started.metadata,
@@ -284,6 +289,9 @@ void Worker::RunGraph(const tensorflow::RunGraphRequest& request,
 void Worker::EndRun(Run& run, absl::Status status) {
   if (run.request->exec_opts().record_timeline()) {
     FillStepStats(run.metadata.events, run.response->mutable_step_stats());
+  }
+  for (const auto& graph : run.metadata.partition_graphs) {
+    *run.response->add_partition_graph() = *graph;
   }
   const int64_t step_id = run.request->step_id();
   if (!status.ok() && run.rendezvous != nullptr) {

@@ -75,7 +75,8 @@ WorkerSession::WorkerSession(std::shared_ptr<SessionDevices> devices)
 
 WorkerSession::~WorkerSession() { Close(errors::Cancelled("the session was deleted")); }
 
-absl::StatusOr<std::shared_ptr<RegisteredGraph>> WorkerSession::Compile(const Graph& graph) {
+absl::StatusOr<std::shared_ptr<RegisteredGraph>> WorkerSession::Compile(
+    const Graph& graph, const OptimizeOptions& passes) {
   {
     MutexLock lock(mu_);
     TANDEM_RETURN_IF_ERROR(closed_);
@@ -88,6 +89,7 @@ absl::StatusOr<std::shared_ptr<RegisteredGraph>> WorkerSession::Compile(const Gr
   options.session_devices = devices_;
   options.shared_kernels = kernels_;
   options.dead_fetch_code = absl::StatusCode::kInternal;
+  options.optimize = passes;
   TANDEM_ASSIGN_OR_RETURN(result->session_, Session::Create(graph, std::move(options)));
   if (!run.signature.fetches.empty() || !run.signature.targets.empty()) {
     TANDEM_ASSIGN_OR_RETURN(result->callable_, result->session_->MakeCallable(run.signature));
@@ -105,8 +107,9 @@ absl::StatusOr<std::shared_ptr<RegisteredGraph>> WorkerSession::Compile(const Gr
   return result;
 }
 
-absl::StatusOr<std::string> WorkerSession::Register(const Graph& graph) {
-  TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<RegisteredGraph> compiled, Compile(graph));
+absl::StatusOr<std::string> WorkerSession::Register(const Graph& graph,
+                                                    const OptimizeOptions& passes) {
+  TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<RegisteredGraph> compiled, Compile(graph, passes));
   MutexLock lock(mu_);
   const std::string handle = absl::StrFormat("%016x", next_handle_++);
   graphs_.emplace(handle, std::move(compiled));

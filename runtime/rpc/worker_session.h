@@ -44,10 +44,11 @@ class WorkerSession {
 
   // Compiles the graph. Errors: those of a session's first run; InvalidArgument: the indices of its
   // _Retval nodes are not 0, 1, 2, ….
-  absl::StatusOr<std::shared_ptr<RegisteredGraph>> Compile(const Graph& graph);
+  absl::StatusOr<std::shared_ptr<RegisteredGraph>> Compile(const Graph& graph,
+                                                           const OptimizeOptions& passes = {});
 
   // Compile, and the name under which Find has it.
-  absl::StatusOr<std::string> Register(const Graph& graph);
+  absl::StatusOr<std::string> Register(const Graph& graph, const OptimizeOptions& passes = {});
   // Aborted: there is none.
   absl::StatusOr<std::shared_ptr<RegisteredGraph>> Find(const std::string& graph_handle) const;
   // Runs go on. NotFound: there is none.
