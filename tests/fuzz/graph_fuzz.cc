@@ -2,6 +2,7 @@
 #include "core/base/text_proto.h"
 #include "core/graph/export.h"
 #include "core/graph/import.h"
+#include "core/graph/missing_op.h"
 #include "core/tensor/tensor_proto.h"
 #include "proto/graph.pb.h"
 #include "tests/fuzz/target.h"
@@ -9,7 +10,25 @@
 namespace tandem {
 namespace {
 
+// As a server takes it from a client: what is not known stays.
+void ImportForServer(const tensorflow::GraphDef& def) {
+  ImportOptions options;
+  options.max_tensor_bytes = size_t{16} << 20;
+  options.keep_unknown_ops = true;
+  absl::StatusOr<Graph> graph = ImportGraphDef(def, options);
+  if (!graph.ok()) return;
+  options.inputs_from_graph = true;
+  options.prefix = "again";
+  // The same once more finds the inputs of the first, and takes more of what those that are not
+  // known give.
+  const absl::Status extended = ImportInto(&*graph, def, options);
+  TANDEM_FUZZ_CHECK(extended.ok() || !extended.message().empty(), "a message");
+  const absl::Status missing = CheckNoMissingOps(*graph);
+  TANDEM_FUZZ_CHECK(missing.ok() || absl::IsNotFound(missing), missing.ToString());
+}
+
 void Import(const tensorflow::GraphDef& def) {
+  ImportForServer(def);
   ImportOptions options;
   options.max_tensor_bytes = size_t{16} << 20;
   const absl::StatusOr<Graph> graph = ImportGraphDef(def, options);
