@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "runtime/collective/elementwise.h"
 #include "runtime/collective/in_process.h"
 #include "runtime/threads/inner_loop.h"
 
@@ -17,42 +18,12 @@ namespace {
 // a path of the tree (at most 8 levels for 256 members) stays in the cache.
 constexpr int64_t kBlock = 512;
 
-struct Sum {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a + b);
-  }
-};
-struct Product {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a * b);
-  }
-};
-// What is not a number stays so, whichever member brings it.
-struct Min {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return b < a || b != b ? b : a;
-  }
-};
-struct Max {
-  template <typename T>
-  T operator()(T a, T b) const {
-    return a < b || b != b ? b : a;
-  }
-};
-
-// Half types are reduced as they are stored, rounding after each step, as members on different
-// hosts would.
-template <typename T, typename Op>
-T Apply(Op op, T a, T b) {
-  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>) {
-    return T(op(static_cast<float>(a), static_cast<float>(b)));
-  } else {
-    return op(a, b);
-  }
-}
+using elementwise::Apply;
+using elementwise::DividedBy;
+using elementwise::Max;
+using elementwise::Min;
+using elementwise::Product;
+using elementwise::Sum;
 
 // Reduces elements [begin, end) of the parts [first, last) into `out`.
 template <typename T, typename Op>
@@ -89,13 +60,7 @@ void ReduceAll(Op op, bool mean, const std::vector<const Tensor*>& parts, T* out
       const int64_t end = std::min(total, begin + kBlock);
       ReduceBlock(op, parts, 0, parts.size(), begin, end, out + begin);
       if (!mean) continue;
-      for (int64_t i = begin; i < end; ++i) {
-        if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>) {
-          out[i] = T(static_cast<float>(out[i]) / static_cast<float>(parts.size()));
-        } else {
-          out[i] = static_cast<T>(out[i] / static_cast<T>(parts.size()));
-        }
-      }
+      for (int64_t i = begin; i < end; ++i) out[i] = DividedBy(out[i], parts.size());
     }
   });
 }
