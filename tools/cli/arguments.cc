@@ -1,11 +1,28 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/op/registry.h"
 #include "tools/cli/command.h"
 
 namespace tandem::cli {
+namespace {
+
+constexpr char kExitCode[] = "tandem/exit_code";
+
+}  // namespace
+
+void SetExitCode(absl::Status* status, int code) {
+  status->SetPayload(kExitCode, absl::Cord(absl::StrCat(code)));
+}
+
+absl::optional<int> ExitCodeOf(const absl::Status& status) {
+  const absl::optional<absl::Cord> text = status.GetPayload(kExitCode);
+  int code = 0;
+  if (!text.has_value() || !absl::SimpleAtoi(std::string(*text), &code)) return absl::nullopt;
+  return code;
+}
 
 absl::StatusOr<Arguments> Arguments::Parse(const std::vector<std::string>& words,
                                            const std::vector<std::string>& with_value,

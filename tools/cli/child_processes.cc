@@ -13,8 +13,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "core/base/status.h"
 
@@ -51,6 +54,15 @@ ChildProcesses::~ChildProcesses() {
 }
 
 absl::StatusOr<pid_t> ChildProcesses::Start(const ChildSpec& spec) {
+  Child child;
+  child.spec = spec;
+  TANDEM_RETURN_IF_ERROR(Spawn(child));
+  children_.push_back(std::move(child));
+  return children_.back().pid;
+}
+
+absl::Status ChildProcesses::Spawn(Child& child) {
+  const ChildSpec& spec = child.spec;
   int output[2];
   int failure[2];  // Closed by a successful exec; else it tells the error.
   if (pipe2(output, O_CLOEXEC) != 0) {
@@ -65,6 +77,19 @@ absl::StatusOr<pid_t> ChildProcesses::Start(const ChildSpec& spec) {
   std::vector<char*> words;
   for (const std::string& word : spec.command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
+  // Made before the fork: afterwards another thread's lock might be held for ever.
+  std::map<std::string, std::string> merged;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::pair<std::string, std::string> variable =
+        absl::StrSplit(*entry, absl::MaxSplits('=', 1));
+    merged[variable.first] = variable.second;
+  }
+  for (const auto& [name, value] : spec.environment) merged[name] = value;
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : merged) entries.push_back(absl::StrCat(name, "=", value));
+  std::vector<char*> environment;
+  for (std::string& entry : entries) environment.push_back(entry.data());
+  environment.push_back(nullptr);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
@@ -74,12 +99,11 @@ absl::StatusOr<pid_t> ChildProcesses::Start(const ChildSpec& spec) {
     if (getppid() != parent) _exit(127);  // Who started it is gone already.
     const sigset_t signals = OurSignals();
     sigprocmask(SIG_UNBLOCK, &signals, nullptr);
-    for (const auto& [name, value] : spec.environment) setenv(name.c_str(), value.c_str(), 1);
     const int nothing = open("/dev/null", O_RDONLY);
     dup2(nothing, STDIN_FILENO);
     dup2(output[1], STDOUT_FILENO);
     dup2(output[1], STDERR_FILENO);
-    execvp(words[0], words.data());
+    execvpe(words[0], words.data(), environment.data());
     const int error = errno;
     (void)!write(failure[1], &error, sizeof(error));
     _exit(127);
@@ -99,13 +123,19 @@ absl::StatusOr<pid_t> ChildProcesses::Start(const ChildSpec& spec) {
     return errors::NotFound("'", spec.command[0], "' cannot be started: ", std::strerror(error));
   }
   fcntl(output[0], F_SETFL, O_NONBLOCK);
-  children_.push_back({spec, pid, /*runs=*/true, output[0], ""});
-  return pid;
+  child.pid = pid;
+  child.runs = true;
+  child.output = output[0];
+  child.started = absl::Now();
+  child.start_again = absl::InfiniteFuture();
+  return absl::OkStatus();
 }
 
 void ChildProcesses::Signal(int number) {
   for (const Child& child : children_) {
-    if (child.runs) kill(child.pid, number);
+    // Those that are started again may be wrapped in shells, which pass nothing on: the whole
+    // group.
+    if (child.runs) kill(policy_ == nullptr ? child.pid : -child.pid, number);
   }
 }
 
@@ -132,6 +162,10 @@ void ChildProcesses::ReadLines(Child& child) {
          begin = end + 1) {
       std::printf("[%s] %.*s\n", child.spec.name.c_str(), static_cast<int>(end - begin),
                   child.unfinished.c_str() + begin);
+      constexpr size_t kKeptLines = 5;
+      constexpr size_t kKeptBytes = 400;
+      child.last_lines.push_back(child.unfinished.substr(begin, std::min(end - begin, kKeptBytes)));
+      if (child.last_lines.size() > kKeptLines) child.last_lines.pop_front();
     }
     child.unfinished.erase(0, begin);
     std::fflush(stdout);
@@ -146,8 +180,24 @@ void ChildProcesses::ReadLines(Child& child) {
 void ChildProcesses::NoteEnds() {
   for (Child& child : children_) {
     int status = 0;
-    if (!child.runs || waitpid(child.pid, &status, WNOHANG) != child.pid) continue;
+    if (!child.runs) continue;
+    if (policy_ != nullptr) {
+      // What it has started ends with it; while it is not waited for, nobody else has its number.
+      siginfo_t info = {};
+      if (waitid(P_PID, static_cast<id_t>(child.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+          info.si_pid != child.pid) {
+        continue;
+      }
+      kill(-child.pid, SIGKILL);
+    }
+    if (waitpid(child.pid, &status, WNOHANG) != child.pid) continue;
     child.runs = false;
+    child.has_ended = true;
+    child.end = status;
+    if (policy_ != nullptr) {
+      NoteRestart(*policy_, child);
+      continue;
+    }
     const bool is_success = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (ending_ || (is_success && !child.spec.serves)) continue;
     if (failure_.ok()) {
@@ -191,6 +241,12 @@ absl::Status ChildProcesses::Run(absl::Duration grace, int* signal) {
   while (failure_.ok() && asked_to_end_ == 0 && (has_work() || (!ends_by_itself && AnyRuns()))) {
     Wait(absl::InfiniteFuture());
   }
+  EndAll(grace);
+  *signal = asked_to_end_;
+  return failure_;
+}
+
+void ChildProcesses::EndAll(absl::Duration grace) {
   ending_ = true;
   Signal(SIGTERM);
   const absl::Time deadline = absl::Now() + grace;
@@ -205,8 +261,89 @@ absl::Status ChildProcesses::Run(absl::Duration grace, int* signal) {
   for (Child& child : children_) {
     if (child.output >= 0) ReadLines(child);
   }
+}
+
+void ChildProcesses::NoteRestart(const RestartPolicy& policy, Child& child) {
+  if (child.output >= 0) ReadLines(child);
+  if (policy.on_end) policy.on_end(child.spec.name, child.pid);
+  if (ending_ || (WIFEXITED(child.end) && WEXITSTATUS(child.end) == 0)) return;
+  const absl::Duration lived = absl::Now() - child.started;
+  const bool again = child.restarts < policy.most_restarts;
+  const absl::Duration pause =
+      std::min(policy.first_pause * (1 << std::min(child.restarts, 10)), absl::Seconds(30));
+  const std::string what =
+      absl::StrCat(child.spec.name, " (pid ", child.pid, ") ", HowItEnded(child.end), " after ",
+                   absl::FormatDuration(absl::Trunc(lived, absl::Milliseconds(1))));
+  std::printf("%s; %s\n", what.c_str(),
+              again ? absl::StrCat("starting it again in ", absl::FormatDuration(pause), " (",
+                                   child.restarts + 1, " of ", policy.most_restarts, ")")
+                          .c_str()
+                    : absl::StrCat("it was started again ", policy.most_restarts,
+                                   policy.most_restarts == 1 ? " time" : " times", " before")
+                          .c_str());
+  std::fflush(stdout);
+  // What fails long after somebody else did, and was started again, has a cause of its own.
+  constexpr absl::Duration kSameCause = absl::Minutes(1);
+  const absl::Time now = absl::Now();
+  const bool is_first = failure_.ok() || now - last_failure_ > kSameCause;
+  last_failure_ = now;
+  if (is_first) {
+    std::string message = absl::StrCat("the first to fail: ", what);
+    if (!child.last_lines.empty()) absl::StrAppend(&message, "; its last lines:");
+    for (const std::string& line : child.last_lines) {
+      absl::StrAppend(&message, "\n  [", child.spec.name, "] ", line);
+    }
+    failure_ = errors::Aborted(message);
+  }
+  if (again) child.start_again = absl::Now() + pause;
+}
+
+absl::Status ChildProcesses::RunWithRestarts(const RestartPolicy& policy, absl::Duration grace,
+                                             int* signal, std::vector<int>* codes) {
+  policy_ = &policy;
+  absl::Status result;
+  const auto has_failed = [](const Child& child) {
+    return child.has_ended && !child.runs && child.start_again == absl::InfiniteFuture() &&
+           !(WIFEXITED(child.end) && WEXITSTATUS(child.end) == 0);
+  };
+  const auto is_done = [](const Child& child) {
+    return child.has_ended && !child.runs && child.start_again == absl::InfiniteFuture();
+  };
+  while (asked_to_end_ == 0) {
+    const int failed =
+        static_cast<int>(std::count_if(children_.begin(), children_.end(), has_failed));
+    if (static_cast<int>(children_.size()) - failed < policy.least) {
+      result = failure_;
+      break;
+    }
+    if (std::all_of(children_.begin(), children_.end(), is_done)) break;
+    absl::Time next = absl::InfiniteFuture();
+    for (Child& child : children_) {
+      if (child.start_again == absl::InfiniteFuture()) continue;
+      if (child.start_again > absl::Now()) {
+        next = std::min(next, child.start_again);
+        continue;
+      }
+      if (child.output >= 0) close(std::exchange(child.output, -1));
+      child.unfinished.clear();
+      child.last_lines.clear();
+      ++child.restarts;
+      for (auto& [name, value] : child.spec.environment) {
+        if (name == policy.restart_variable) value = absl::StrCat(child.restarts);
+      }
+      result = Spawn(child);
+      if (!result.ok()) break;
+      if (policy.on_start) policy.on_start(child.spec.name, child.pid, child.restarts);
+    }
+    if (!result.ok()) break;
+    Wait(next);
+  }
+  EndAll(grace);
+  policy_ = nullptr;
   *signal = asked_to_end_;
-  return failure_;
+  codes->clear();
+  for (const Child& child : children_) codes->push_back(child.end);
+  return result;
 }
 
 }  // namespace tandem::cli

@@ -5,6 +5,8 @@
 
 #include <sys/types.h>
 
+#include <deque>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +22,20 @@ struct ChildSpec {
   std::vector<std::string> command;
   std::vector<std::pair<std::string, std::string>> environment;  // On top of this process's.
   bool serves = false;  // Runs until the others have ended.
+};
+
+// How processes are kept running that may fail.
+struct RestartPolicy {
+  // The work goes on while so many have not failed for good.
+  int least = 1;
+  // How often each is started again after it failed, with a growing pause: 1 s, 2 s, … 30 s.
+  int most_restarts = 3;
+  absl::Duration first_pause = absl::Seconds(1);
+  // A variable of the environment that says how often a process was started again.
+  std::string restart_variable;
+  // Told of each start and each end. Restarts count from 0.
+  std::function<void(const std::string& name, pid_t pid, int restart)> on_start;
+  std::function<void(const std::string& name, pid_t pid)> on_end;
 };
 
 // Threads: one. At most one object at a time, since signals belong to the process: SIGINT, SIGTERM
@@ -45,6 +61,13 @@ class ChildProcesses {
   // it returns.
   absl::Status Run(absl::Duration grace, int* signal);
 
+  // The same for processes that are started again when they fail, and whose own children end with
+  // them. Returns when all have ended with 0, or failed for good; or, with an error that names the
+  // first failure and its last lines, when fewer than `least` have not. `signal`, too, as above;
+  // `codes` has how each ended last, as waitpid gives it.
+  absl::Status RunWithRestarts(const RestartPolicy& policy, absl::Duration grace, int* signal,
+                               std::vector<int>* codes);
+
  private:
   struct Child {
     ChildSpec spec;
@@ -52,10 +75,21 @@ class ChildProcesses {
     bool runs = false;
     int output = -1;         // Its stdout and stderr; -1 when closed.
     std::string unfinished;  // The line that it has not ended.
+    std::deque<std::string> last_lines;
+    absl::Time started;
+    int restarts = 0;
+    int end = 0;  // How it ended, as waitpid gives it.
+    bool has_ended = false;
+    absl::Time start_again = absl::InfiniteFuture();
   };
 
+  // Makes the process of a child.
+  absl::Status Spawn(Child& child);
   // One round of waiting, until `deadline` at the latest.
   void Wait(absl::Time deadline);
+  // Ends all, by force after `grace` or another signal; reads what they wrote last.
+  void EndAll(absl::Duration grace);
+  void NoteRestart(const RestartPolicy& policy, Child& child);
   void ReadLines(Child& child);
   void NoteEnds();
   void Signal(int number);
@@ -66,7 +100,9 @@ class ChildProcesses {
   int asked_to_end_ = 0;  // The last signal that told this process to end.
   int times_asked_ = 0;
   absl::Status failure_;
+  absl::Time last_failure_ = absl::InfinitePast();
   bool ending_ = false;
+  const RestartPolicy* policy_ = nullptr;  // Of RunWithRestarts, while it runs.
 };
 
 }  // namespace tandem::cli

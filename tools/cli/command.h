@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 
 namespace tandem::cli {
 
@@ -40,6 +41,14 @@ struct Command {
   absl::Status (*run)(const std::vector<std::string>& words);
 };
 
+// What a process ends with that was told to end and has saved its work: whoever started it may
+// start it again.
+inline constexpr int kPreemptedCode = 143;
+
+// The program ends with this code instead of 1. REQUIRES: not OK.
+void SetExitCode(absl::Status* status, int code);
+absl::optional<int> ExitCodeOf(const absl::Status& status);
+
 extern const Command kRunCommand;
 extern const Command kOpsCommand;
 extern const Command kDevicesCommand;
@@ -48,6 +57,7 @@ extern const Command kRecordsCommand;
 extern const Command kCheckpointCommand;
 extern const Command kSavedModelCommand;
 extern const Command kLocalCommand;
+extern const Command kLaunchCommand;
 extern const Command kPingCommand;
 extern const Command kResetCommand;
 extern const Command kSubmitCommand;

@@ -1,6 +1,3 @@
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <climits>
@@ -18,6 +15,7 @@
 #include "runtime/cluster/cluster_config.h"
 #include "tools/cli/child_processes.h"
 #include "tools/cli/command.h"
+#include "tools/cli/free_ports.h"
 
 namespace tandem::cli {
 namespace {
@@ -60,30 +58,6 @@ absl::StatusOr<std::vector<std::pair<std::string, int>>> ParseJobs(const std::st
     jobs.emplace_back(pair[0], count);
   }
   return jobs;
-}
-
-// Ports of the loopback address that nobody listens on, all different.
-absl::StatusOr<std::vector<int>> FreePorts(int count) {
-  std::vector<int> sockets;
-  std::vector<int> ports;
-  for (int i = 0; i < count; ++i) {
-    const int number = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof(address);
-    if (number >= 0) sockets.push_back(number);
-    if (number < 0 || bind(number, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
-        getsockname(number, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-      break;
-    }
-    ports.push_back(ntohs(address.sin_port));
-  }
-  for (const int number : sockets) close(number);
-  if (static_cast<int>(ports.size()) < count) {
-    return errors::ResourceExhausted("the system has no ", count, " free ports");
-  }
-  return ports;
 }
 
 std::string ServerBesideThisProgram() {

@@ -16,8 +16,8 @@ namespace {
 
 const Command* const kCommands[] = {&kRunCommand,        &kShowCommand,    &kOpsCommand,
                                     &kDevicesCommand,    &kRecordsCommand, &kCheckpointCommand,
-                                    &kSavedModelCommand, &kLocalCommand,   &kPingCommand,
-                                    &kResetCommand,      &kSubmitCommand};
+                                    &kSavedModelCommand, &kLocalCommand,   &kLaunchCommand,
+                                    &kPingCommand,       &kResetCommand,   &kSubmitCommand};
 
 void PrintUsage(std::FILE* to) {
   std::fprintf(to,
@@ -63,6 +63,7 @@ int Main(int argc, char** argv) {
     }
     if (status.ok()) return 0;
     std::fprintf(stderr, "tandem %s: %s\n", command->name, std::string(status.message()).c_str());
+    if (const absl::optional<int> code = ExitCodeOf(status)) return *code;
     // 2: the call itself was wrong; 1: it failed.
     return absl::IsInvalidArgument(status) ? 2 : 1;
   }

@@ -293,7 +293,8 @@ void Coordinator::UpdateSync(absl::Time now) {
       if (peer.report.leaving()) return;  // It takes no further step: nothing can be agreed on.
     }
     if (!leaves && !(room && now - last_join_ >= options_.settle)) return;
-    int64_t step = start_step_;
+    // Not from the step that the group began at: a checkpoint may have been taken away since.
+    int64_t step = -1;
     for (const auto& [name, peer] : members_) {
       step = std::max<int64_t>(step, peer.report.completed_step());
     }

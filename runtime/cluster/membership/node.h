@@ -73,7 +73,8 @@ struct Group {
   // -1: nobody has a state; it comes from a checkpoint, or is that of the beginning.
   int64_t start_step = -1;
   int source_rank = 0;
-  // The state is in the newest checkpoint: `source_rank` has an older one itself, or none.
+  // The state is in the newest checkpoint: `source_rank` has an older one itself, or none. (If
+  // somebody removed it, the job begins with what there is.)
   bool from_checkpoint = false;
 };
 

@@ -99,7 +99,8 @@ void Node::TickProposal(absl::Time now) {
   }
   const size_t votes = proposal_->promises.size();
   const bool enough = options_.has_arbiter || HasMajority(votes, proposal_->base);
-  bool all = votes == static_cast<size_t>(proposal_->base.members_size());
+  // The chief, which is lost, has no say.
+  bool all = votes + 1 >= static_cast<size_t>(proposal_->base.members_size());
   if (proposal_->is_planned) {
     // The chief does not wait for those that it knows to be lost.
     all = std::all_of(proposal_->wanted.begin(), proposal_->wanted.end(), [&](const auto& member) {

@@ -1,0 +1,211 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/status.h"
+#include "nlohmann/json.hpp"
+#include "runtime/cluster/cluster_config.h"
+#include "runtime/cluster/job_environment.h"
+#include "runtime/cluster/membership/rendezvous.h"
+#include "runtime/rpc/security.h"
+#include "tools/cli/child_processes.h"
+#include "tools/cli/command.h"
+#include "tools/cli/free_ports.h"
+
+namespace tandem::cli {
+namespace {
+
+constexpr char kHelp[] =
+    "tandem launch --workers=MIN:MAX [OPTION…] -- COMMAND…\n\n"
+    "Runs one training in several processes, copies of COMMAND, and keeps it going: a process "
+    "that\n"
+    "fails is started again, and joins the others. The job begins when MIN workers are there, and\n"
+    "ends when all copies have ended with 0, or when fewer than MIN are left. Lines are printed "
+    "with\n"
+    "the worker's name before each; the last line of a job that failed says what failed first.\n\n"
+    "On one machine this is all. On several, run it once on each, as\n"
+    "  tandem launch --workers=2:4 --per_host=1 --host=10.0.0.1 --host_index=0 \\\n"
+    "      --rendezvous=10.0.0.1:29400 -- ./my_trainer\n"
+    "where the rendezvous is served by the one with --host_index=0.\n\n"
+    "  --workers=2:4          how many workers the job has at least and at most (4: exactly 4)\n"
+    "  --max_restarts=3       how often each worker is started again after it failed\n"
+    "  --per_host=N           how many workers this machine runs (default: all of them)\n"
+    "  --host=NAME            by which the others reach this machine (default: 127.0.0.1)\n"
+    "  --host_index=0         which of the machines this is\n"
+    "  --rendezvous=HOST:PORT where the machines meet (default: a free port of this one)\n"
+    "  --devices=CPU:2        devices of each worker (default: TANDEM_DEVICES, else one CPU)\n"
+    "  --grace=SECONDS        how long workers may take to save and end (default: 30)\n\n"
+    "For each process a line tells where it is: started worker:1 pid 4711 port 40001\n"
+    "Each finds in its environment TF_CONFIG, TANDEM_RENDEZVOUS, TANDEM_WORKERS and\n"
+    "TANDEM_RESTART_COUNT. SIGTERM and Ctrl-C are passed on to the workers, which save and end "
+    "with\n"
+    "143; then so does this program.\n\n"
+    "Examples:\n"
+    "  tandem launch --workers=2 -- ./my_trainer --epochs=3\n"
+    "  tandem launch --workers=2:4 --max_restarts=10 -- ./my_trainer --checkpoint_dir=run\n";
+
+absl::StatusOr<int> NumberFlag(const Arguments& arguments, const char* name, int otherwise, int low,
+                               int high) {
+  if (!arguments.Has(name)) return otherwise;
+  int number = 0;
+  const std::string text = arguments.Last(name);
+  if (!absl::SimpleAtoi(text, &number) || number < low || number > high) {
+    return errors::InvalidArgument("--", name, "=", text, ": a number from ", low, " to ", high,
+                                   " is wanted");
+  }
+  return number;
+}
+
+struct Launch {
+  int min_workers = 1;
+  int max_workers = 1;
+  int most_restarts = 3;
+  int per_host = 1;
+  int host_index = 0;
+  std::string host;
+  std::string rendezvous;
+  absl::Duration grace;
+  std::vector<std::string> command;
+};
+
+absl::StatusOr<Launch> ReadLaunch(const std::vector<std::string>& words,
+                                  const Arguments& arguments) {
+  Launch launch;
+  launch.command.assign(absl::c_find(words, "--") + 1, words.end());
+  if (!arguments.positional().empty()) {
+    return errors::InvalidArgument("takes no '", arguments.positional()[0],
+                                   "'; the command stands behind --");
+  }
+  if (!arguments.Has("workers")) {
+    return errors::InvalidArgument("wants --workers=MIN:MAX; see tandem launch --help");
+  }
+  const auto range = ParseWorkerRange(arguments.Last("workers"));
+  if (!range.ok()) return WithContext(range.status(), "--workers");
+  std::tie(launch.min_workers, launch.max_workers) = *range;
+  TANDEM_ASSIGN_OR_RETURN(launch.most_restarts,
+                          NumberFlag(arguments, "max_restarts", 3, 0, 1000000));
+  TANDEM_ASSIGN_OR_RETURN(launch.per_host, NumberFlag(arguments, "per_host", launch.max_workers, 1,
+                                                      launch.max_workers));
+  const int last_host = (launch.max_workers - 1) / launch.per_host;
+  TANDEM_ASSIGN_OR_RETURN(launch.host_index, NumberFlag(arguments, "host_index", 0, 0, last_host));
+  launch.host = arguments.Last("host", "127.0.0.1");
+  launch.rendezvous = arguments.Last("rendezvous");
+  if (last_host > 0 && (launch.rendezvous.empty() || !arguments.Has("host"))) {
+    return errors::InvalidArgument(
+        "--workers=", arguments.Last("workers"), " --per_host=", launch.per_host,
+        " takes several machines: they need --rendezvous=HOST:PORT, where they meet, and "
+        "--host=NAME, by which each is reached");
+  }
+  double grace = 30;
+  if (arguments.Has("grace") &&
+      (!absl::SimpleAtod(arguments.Last("grace"), &grace) || !(grace >= 0))) {
+    return errors::InvalidArgument("--grace=", arguments.Last("grace"),
+                                   ": it must be a number of seconds");
+  }
+  launch.grace = absl::Seconds(grace);
+  return launch;
+}
+
+absl::Status Run(const std::vector<std::string>& words) {
+  const auto dashes = absl::c_find(words, "--");
+  if (dashes == words.end() || dashes + 1 == words.end()) {
+    return errors::InvalidArgument("wants a command behind --; see tandem launch --help");
+  }
+  TANDEM_ASSIGN_OR_RETURN(const Arguments arguments,
+                          Arguments::Parse({words.begin(), dashes},
+                                           {"workers", "max_restarts", "per_host", "host",
+                                            "host_index", "rendezvous", "devices", "grace"},
+                                           {}));
+  TANDEM_ASSIGN_OR_RETURN(const Launch launch, ReadLaunch(words, arguments));
+  TANDEM_ASSIGN_OR_RETURN(const Security security, LoadSecurity());
+
+  // Before any thread: signals are blocked for those that follow.
+  ChildProcesses children;
+  membership::MemoryArbiter arbiter;
+  std::unique_ptr<membership::RendezvousServer> server;
+  std::string rendezvous = launch.rendezvous;
+  if (launch.host_index == 0) {
+    absl::StatusOr<std::unique_ptr<membership::RendezvousServer>> started =
+        membership::RendezvousServer::Start(
+            rendezvous.empty() ? absl::StrCat(launch.host, ":0") : rendezvous, security, &arbiter);
+    if (!started.ok()) return WithContext(started.status(), "the rendezvous");
+    server = *std::move(started);
+    rendezvous = server->address();
+  }
+
+  const int first = launch.host_index * launch.per_host;
+  const int count = std::min(launch.per_host, launch.max_workers - first);
+  // With the ports of all workers each can be reached from outside by what TF_CONFIG says; those of
+  // other machines are learned at the rendezvous.
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<int> ports, FreePorts(count));
+  nlohmann::json tasks;
+  for (int i = 0; i < count; ++i) {
+    tasks[absl::StrCat(first + i)] = absl::StrCat(launch.host, ":", ports[static_cast<size_t>(i)]);
+  }
+  std::map<std::string, int> port_of;
+  std::vector<ChildSpec> specs;
+  for (int i = 0; i < count; ++i) {
+    ChildSpec spec;
+    spec.name = absl::StrCat("worker:", first + i);
+    spec.command = launch.command;
+    const nlohmann::json config = {{"cluster", {{"worker", tasks}}},
+                                   {"task", {{"type", "worker"}, {"index", first + i}}}};
+    const absl::StatusOr<ClusterConfig> checked = ParseClusterConfig(config.dump());
+    if (!checked.ok()) return WithContext(checked.status(), "--host");
+    spec.environment = {
+        {"TF_CONFIG", config.dump()},
+        {"TANDEM_RENDEZVOUS", rendezvous},
+        {"TANDEM_WORKERS", absl::StrCat(launch.min_workers, ":", launch.max_workers)},
+        {"TANDEM_RESTART_COUNT", "0"}};
+    if (arguments.Has("devices")) {
+      spec.environment.emplace_back("TANDEM_DEVICES", arguments.Last("devices"));
+    }
+    port_of[spec.name] = ports[static_cast<size_t>(i)];
+    specs.push_back(std::move(spec));
+  }
+
+  char host_name[256] = {};
+  gethostname(host_name, sizeof(host_name) - 1);
+  RestartPolicy policy;
+  // Of the others only they know how many are left.
+  policy.least = std::max(1, launch.min_workers - (launch.max_workers - count));
+  policy.most_restarts = launch.most_restarts;
+  policy.restart_variable = "TANDEM_RESTART_COUNT";
+  policy.on_start = [&](const std::string& name, pid_t pid, int) {
+    std::printf("started %s pid %d port %d\n", name.c_str(), static_cast<int>(pid), port_of[name]);
+    std::fflush(stdout);
+  };
+  policy.on_end = [&](const std::string&, pid_t pid) { arbiter.NoteEnd(host_name, pid); };
+  for (const ChildSpec& spec : specs) {
+    const absl::StatusOr<pid_t> pid = children.Start(spec);
+    if (!pid.ok()) return WithContext(pid.status(), spec.name);
+    policy.on_start(spec.name, *pid, 0);
+  }
+  int signal = 0;
+  std::vector<int> codes;
+  const absl::Status status = children.RunWithRestarts(policy, launch.grace, &signal, &codes);
+  if (!status.ok() || signal == 0) return status;
+  absl::Status ended =
+      errors::Cancelled("SIG", sigabbrev_np(signal), " ended the command before its time");
+  const bool saved = absl::c_all_of(codes, [](int code) {
+    return WIFEXITED(code) && (WEXITSTATUS(code) == 0 || WEXITSTATUS(code) == kPreemptedCode);
+  });
+  if (saved) SetExitCode(&ended, kPreemptedCode);
+  return ended;
+}
+
+}  // namespace
+
+const Command kLaunchCommand = {
+    "launch", "runs one training in several processes, restarts what fails", kHelp, Run};
+
+}  // namespace tandem::cli
