@@ -62,6 +62,11 @@ void InProcessCollectives::DeclareGroup(const std::string& name, int size) {
 }
 
 absl::StatusOr<CollectiveGroup> InProcessCollectives::Group(const std::string& name) const {
+  TANDEM_ASSIGN_OR_RETURN(const CollectiveGroup local, LocalGroup(name));
+  return between_ == nullptr ? local : between_->Describe(local);
+}
+
+absl::StatusOr<CollectiveGroup> InProcessCollectives::LocalGroup(const std::string& name) const {
   MutexLock lock(mu_);
   const auto found = groups_.find(name);
   if (found != groups_.end()) return found->second;
@@ -97,7 +102,7 @@ absl::Status InProcessCollectives::JoinLocked(const CollectiveRequest& request,
 
 void InProcessCollectives::AllReduce(const CollectiveRequest& request, std::vector<Tensor> values,
                                      CancellationManager* cancellation, Done done) {
-  const absl::StatusOr<CollectiveGroup> group = Group(request.group);
+  const absl::StatusOr<CollectiveGroup> group = LocalGroup(request.group);
   if (!group.ok()) {
     done(WithContext(group.status(), request.node));
     return;
@@ -107,7 +112,7 @@ void InProcessCollectives::AllReduce(const CollectiveRequest& request, std::vect
                                  " of group '", request.group, "', which has ", group->size));
     return;
   }
-  if (group->size == 1) {
+  if (group->size == 1 && between_ == nullptr) {
     done(std::move(values));
     return;
   }
@@ -150,8 +155,12 @@ void InProcessCollectives::AllReduce(const CollectiveRequest& request, std::vect
         // The callback may have run already, and found nobody.
         if (cancellation->IsCancelled()) status = cancellation->status();
         if (--entry->missing == 0 && status.ok()) {
-          operation = std::move(entry);
-          pending_.erase(key);
+          operation = entry;
+          if (between_ == nullptr) {
+            pending_.erase(key);
+          } else {
+            operation->is_across = true;
+          }
         }
       }
     }
@@ -163,6 +172,10 @@ void InProcessCollectives::AllReduce(const CollectiveRequest& request, std::vect
     return;
   }
   if (operation == nullptr) return;  // Others are missing, or all were told.
+  if (between_ != nullptr) {
+    StartAcross(key, request, operation);
+    return;
+  }
 
   for (Member& member : operation->members) {
     // A callback that runs at this moment finds the operation gone; nothing to wait for.
@@ -184,6 +197,45 @@ void InProcessCollectives::AllReduce(const CollectiveRequest& request, std::vect
     } else {
       member.done(status);
     }
+  }
+}
+
+void InProcessCollectives::StartAcross(const Key& key, const CollectiveRequest& request,
+                                       const std::shared_ptr<Operation>& operation) {
+  std::vector<std::vector<Tensor>> values;
+  for (Member& member : operation->members) values.push_back(std::move(member.values));
+  BetweenProcesses::Cancel cancel =
+      between_->AllReduce(request, std::move(values),
+                          [this, key, operation](absl::StatusOr<std::vector<Tensor>> results) {
+                            EndAcross(key, operation, results);
+                          });
+  absl::Status cancelled;
+  {
+    MutexLock lock(mu_);
+    operation->cancel = cancel;
+    cancelled = operation->cancelled;
+  }
+  // By somebody who came too early to find how.
+  if (!cancelled.ok()) cancel(cancelled);
+}
+
+void InProcessCollectives::EndAcross(const Key& key, const std::shared_ptr<Operation>& operation,
+                                     const absl::StatusOr<std::vector<Tensor>>& results) {
+  {
+    MutexLock lock(mu_);
+    pending_.erase(key);
+    if (!results.ok()) RememberLocked(key, results.status());
+  }
+  for (Member& member : operation->members) member.cancellation->TryDeregister(member.token);
+  for (Member& member : operation->members) member.done(results);
+}
+
+void InProcessCollectives::RememberLocked(const Key& key, const absl::Status& status) {
+  constexpr size_t kRemembered = 1024;
+  if (aborted_.emplace(key, status).second) abort_order_.push_back(key);
+  if (abort_order_.size() > kRemembered) {
+    aborted_.erase(abort_order_.front());
+    abort_order_.pop_front();
   }
 }
 
@@ -242,20 +294,26 @@ absl::Duration InProcessCollectives::FindLateLocked(Late& late) {
 }
 
 void InProcessCollectives::Abort(const Key& key, const absl::Status& status) {
-  constexpr size_t kRemembered = 1024;
   std::shared_ptr<Operation> operation;
+  BetweenProcesses::Cancel cancel;
   {
     MutexLock lock(mu_);
     // Also when nobody has come yet: the others will.
-    if (aborted_.emplace(key, status).second) abort_order_.push_back(key);
-    if (abort_order_.size() > kRemembered) {
-      aborted_.erase(abort_order_.front());
-      abort_order_.pop_front();
-    }
+    RememberLocked(key, status);
     const auto found = pending_.find(key);
     if (found == pending_.end()) return;
-    operation = std::move(found->second);
-    pending_.erase(found);
+    operation = found->second;
+    if (!operation->is_across) {
+      pending_.erase(found);
+    } else {
+      operation->cancelled = status;
+      cancel = operation->cancel;
+    }
+  }
+  if (operation->is_across) {
+    // Ends by EndAcross, when the memory is in nobody's hands any more.
+    if (cancel) cancel(status);
+    return;
   }
   for (Member& member : operation->members) {
     if (!member.arrived) continue;

@@ -5,6 +5,9 @@
 // An operation for which a member does not come ends with DeadlineExceeded at those that wait, and
 // names the missing; a third of the time before, a line of the log does.
 //
+// Where a group has members in other processes as well, those of this process meet here first, and
+// BetweenProcesses does the rest.
+//
 // Cost: for n members and b bytes, n·b are read and b written. No member waits on a thread; one
 // thread watches the time, as long as somebody waits.
 #ifndef TANDEM_RUNTIME_COLLECTIVE_IN_PROCESS_H_
@@ -12,6 +15,7 @@
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -26,17 +30,39 @@
 
 namespace tandem {
 
+// The part of a reduction that goes on between processes (group_runtime.h).
+class BetweenProcesses {
+ public:
+  using Done = CollectiveRuntime::Done;
+  using Cancel = std::function<void(const absl::Status&)>;
+
+  virtual ~BetweenProcesses() = default;
+
+  // What the group is with the members of all processes, of which this one has `local`.
+  virtual CollectiveGroup Describe(const CollectiveGroup& local) const = 0;
+
+  // Reduces what the members here brought (`values[member][i]`, alike in type and shape) with what
+  // those of other processes bring to the same operation. `done` is called once, maybe before this
+  // returns. The result ends the operation with a status; it may be called at any time, also after
+  // the end.
+  virtual Cancel AllReduce(const CollectiveRequest& request,
+                           std::vector<std::vector<Tensor>> values, Done done) = 0;
+};
+
 class InProcessCollectives final : public CollectiveRuntime {
  public:
   static constexpr absl::Duration kTimeout = absl::Seconds(60);
 
   // `timeout`: how long members wait for the last one. absl::InfiniteDuration(): for ever.
-  explicit InProcessCollectives(absl::Duration timeout = kTimeout) : timeout_(timeout) {}
+  // `between`: for groups that have members in other processes; they all do then. Not owned.
+  explicit InProcessCollectives(absl::Duration timeout = kTimeout,
+                                BetweenProcesses* between = nullptr)
+      : timeout_(timeout), between_(between) {}
   // REQUIRES: nobody waits.
   ~InProcessCollectives() override;
 
-  // Makes a group of `size` members known, or changes it: operations of its former generation that
-  // have not ended are aborted.
+  // Makes a group with `size` members in this process known, or changes it: operations of its
+  // former generation that have not ended are aborted.
   void DeclareGroup(const std::string& name, int size);
 
   absl::StatusOr<CollectiveGroup> Group(const std::string& name) const override;
@@ -61,11 +87,23 @@ class InProcessCollectives final : public CollectiveRuntime {
     // When the first member came. The machine's clock may be set meanwhile.
     std::chrono::steady_clock::time_point begun;
     bool was_reported = false;
+    // All members here came, and it goes on between processes.
+    bool is_across = false;
+    BetweenProcesses::Cancel cancel;
+    absl::Status cancelled;
   };
   using Late = std::vector<std::pair<Key, absl::Status>>;
 
   // Ends the operation of `key`, if it is still there, with `status` at all members that arrived.
   void Abort(const Key& key, const absl::Status& status);
+
+  absl::StatusOr<CollectiveGroup> LocalGroup(const std::string& name) const;
+  void StartAcross(const Key& key, const CollectiveRequest& request,
+                   const std::shared_ptr<Operation>& operation);
+  void EndAcross(const Key& key, const std::shared_ptr<Operation>& operation,
+                 const absl::StatusOr<std::vector<Tensor>>& results);
+  void RememberLocked(const Key& key, const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   absl::Status JoinLocked(const CollectiveRequest& request, Operation& operation,
                           std::vector<Tensor>& values) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -76,6 +114,7 @@ class InProcessCollectives final : public CollectiveRuntime {
   absl::Duration FindLateLocked(Late& late) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const absl::Duration timeout_;
+  BetweenProcesses* const between_;
   mutable Mutex mu_;
   CondVar watcher_;
   bool watcher_is_idle_ ABSL_GUARDED_BY(mu_) = false;  // Until somebody waits.
