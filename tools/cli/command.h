@@ -61,6 +61,8 @@ extern const Command kLaunchCommand;
 extern const Command kPingCommand;
 extern const Command kResetCommand;
 extern const Command kSubmitCommand;
+extern const Command kBenchCommand;
+extern const Command kFlightCommand;
 
 }  // namespace tandem::cli
 

@@ -14,10 +14,10 @@
 namespace tandem::cli {
 namespace {
 
-const Command* const kCommands[] = {&kRunCommand,        &kShowCommand,    &kOpsCommand,
-                                    &kDevicesCommand,    &kRecordsCommand, &kCheckpointCommand,
-                                    &kSavedModelCommand, &kLocalCommand,   &kLaunchCommand,
-                                    &kPingCommand,       &kResetCommand,   &kSubmitCommand};
+const Command* const kCommands[] = {
+    &kRunCommand,        &kShowCommand,       &kOpsCommand,   &kDevicesCommand, &kRecordsCommand,
+    &kCheckpointCommand, &kSavedModelCommand, &kLocalCommand, &kLaunchCommand,  &kPingCommand,
+    &kResetCommand,      &kSubmitCommand,     &kBenchCommand, &kFlightCommand};
 
 void PrintUsage(std::FILE* to) {
   std::fprintf(to,
