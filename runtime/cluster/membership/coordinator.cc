@@ -13,6 +13,8 @@ namespace {
 // What a generation keeps for its members is small: addresses, keys, settings.
 constexpr size_t kMostValueBytes = size_t{1} << 20;
 constexpr size_t kMostValues = 10000;
+// A message that names more helps nobody.
+constexpr int kMostMissing = 10;
 // Two refusals this far apart are no accident of one moment.
 constexpr absl::Duration kBetweenRefusals = absl::Milliseconds(150);
 
@@ -126,7 +128,10 @@ void Coordinator::OnMemberReport(absl::Time now, Peer& peer, const Report& repor
       if (put.value().size() <= kMostValueBytes && values_.size() < kMostValues) {
         values_[put.key()] = put.value();
       }
-      news_ = true;
+      for (const auto& [name, other] : members_) {
+        const auto& keys = other.report.wanted_keys();
+        if (std::find(keys.begin(), keys.end(), put.key()) != keys.end()) news_for_.insert(name);
+      }
     }
     ++number;
   }
@@ -265,8 +270,8 @@ void Coordinator::UpdateBarriers() {
     }
     if (!barrier->second.open && barrier->second.came.size() >= wanted && !broken()) {
       barrier->second.open = true;
+      news_ = true;
     }
-    news_ = true;
     ++barrier;
   }
 }
@@ -381,6 +386,8 @@ Directive Coordinator::DirectiveFor(const MemberInfo& to) {
   const auto found = members_.find(to.name());
   if (found == members_.end() || !IsSame(found->second.info, to)) return directive;
   const Peer& peer = found->second;
+  // Who has entered the generation knows its members.
+  if (peer.installed) directive.mutable_generation()->clear_members();
   directive.set_started(started_);
   directive.set_start_step(start_step_);
   directive.set_source_rank(source_rank_);
@@ -395,8 +402,13 @@ Directive Coordinator::DirectiveFor(const MemberInfo& to) {
     }
     BarrierWait* const wait = directive.add_waits();
     wait->set_barrier(name);
+    int missing = 0;
     for (const auto& [other, member] : members_) {
-      if (barrier->second.came.count(other) == 0) wait->add_missing(Describe(member.info));
+      if (barrier->second.came.count(other) > 0) continue;
+      if (++missing <= kMostMissing) wait->add_missing(Describe(member.info));
+    }
+    if (missing > kMostMissing) {
+      wait->add_missing(absl::StrCat("and ", missing - kMostMissing, " more"));
     }
   }
   const auto acknowledged = acknowledged_puts_.find(to.name());
@@ -414,7 +426,15 @@ Directive Coordinator::DirectiveFor(const MemberInfo& to) {
   return directive;
 }
 
-bool Coordinator::TakeNews() { return std::exchange(news_, false); }
+std::vector<MemberInfo> Coordinator::TakeNews() {
+  const bool for_all = std::exchange(news_, false);
+  const std::set<std::string> names = std::exchange(news_for_, {});
+  std::vector<MemberInfo> infos;
+  for (const auto& [name, peer] : members_) {
+    if (for_all || names.count(name) > 0) infos.push_back(peer.info);
+  }
+  return infos;
+}
 
 std::vector<MemberInfo> Coordinator::Joiners() const {
   std::vector<MemberInfo> infos;

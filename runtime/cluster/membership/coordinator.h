@@ -56,8 +56,8 @@ class Coordinator {
 
   // Everything that `to` should know. Numbers directives.
   Directive DirectiveFor(const MemberInfo& to);
-  // True once after something changed that members should hear of now.
-  bool TakeNews();
+  // The members that should hear now of something that changed since the last call.
+  std::vector<MemberInfo> TakeNews();
 
   // Who has been in touch and is no member.
   std::vector<MemberInfo> Joiners() const;
@@ -125,7 +125,8 @@ class Coordinator {
   int64_t sync_margin_ = 2;
   bool sync_done_ = false;
   absl::Status stop_;
-  bool news_ = true;
+  bool news_ = true;  // For all.
+  std::set<std::string> news_for_;
   uint64_t sequence_ = 0;
 };
 

@@ -140,12 +140,15 @@ class MembershipImpl final : public Membership, private NodeHost {
   absl::StatusOr<Group> WaitForGroup(absl::Time deadline, uint64_t after) override {
     MutexLock lock(mu_);
     TANDEM_RETURN_IF_ERROR(CheckJoinedLocked());
-    const auto is_there = [&] { return group_.has_value() && group_->generation.number() > after; };
-    TANDEM_RETURN_IF_ERROR(WaitLocked("a group", deadline, is_there, [&] {
-      return group_.has_value() ? absl::StrCat("generation ", group_->generation.number(),
-                                               " goes on; one after it was waited for")
-                                : node_->WhatIsMissing();
-    }));
+    const auto is_there = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      return group_.has_value() && group_->generation.number() > after;
+    };
+    TANDEM_RETURN_IF_ERROR(
+        WaitLocked("a group", deadline, is_there, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+          return group_.has_value() ? absl::StrCat("generation ", group_->generation.number(),
+                                                   " goes on; one after it was waited for")
+                                    : node_->WhatIsMissing();
+        }));
     return *group_;
   }
 
@@ -156,9 +159,12 @@ class MembershipImpl final : public Membership, private NodeHost {
     const std::string key = absl::StrCat(name, "#", ++barrier_uses_[name]);
     node_->Arrive(clock_->Now(), key);
     FlushLocked();
-    const auto is_open = [&] { return open_barriers_.count(key) > 0; };
-    const absl::Status status =
-        WaitInGroupLocked(generation, absl::StrCat("barrier '", name, "'"), deadline, is_open, [&] {
+    const auto is_open = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      return open_barriers_.count(key) > 0;
+    };
+    const absl::Status status = WaitInGroupLocked(
+        generation, absl::StrCat("barrier '", name, "'"), deadline, is_open,
+        [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
           const std::vector<std::string> missing = node_->MissingAt(key);
           return missing.empty() ? std::string("the chief has not answered")
                                  : absl::StrCat("missing: ", absl::StrJoin(missing, ", "));
@@ -180,7 +186,7 @@ class MembershipImpl final : public Membership, private NodeHost {
     FlushLocked();
     return WaitInGroupLocked(
         generation, absl::StrCat("putting key '", key, "'"), deadline,
-        [&] { return last_put_ >= number; },
+        [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return last_put_ >= number; },
         [] { return std::string("the chief has not answered"); });
   }
 
@@ -193,7 +199,8 @@ class MembershipImpl final : public Membership, private NodeHost {
     FlushLocked();
     const absl::Status status = WaitInGroupLocked(
         generation, absl::StrCat("key '", key, "'"), deadline,
-        [&] { return values_.count(key) > 0; }, [] { return std::string("no member has put it"); });
+        [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return values_.count(key) > 0; },
+        [] { return std::string("no member has put it"); });
     if (!status.ok()) {
       node_->GiveUpKey(key);
       return status;
@@ -211,7 +218,9 @@ class MembershipImpl final : public Membership, private NodeHost {
     if (node_->HoldsAtSync()) {
       TANDEM_RETURN_IF_ERROR(WaitInGroupLocked(
           generation, absl::StrCat("agreement on what follows step ", step), deadline,
-          [&] { return !node_->HoldsAtSync() || node_->sync()->is_final(); },
+          [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+            return !node_->HoldsAtSync() || node_->sync()->is_final();
+          },
           [] { return std::string("not all members have heard of it yet"); }));
     }
     StepAdvice advice;
@@ -312,7 +321,7 @@ class MembershipImpl final : public Membership, private NodeHost {
     absl::Status lost;
     const absl::Status waited = WaitLocked(
         what, deadline,
-        [&] {
+        [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
           if (is_done()) return true;
           lost = CheckGroupLocked(generation);
           return !lost.ok();

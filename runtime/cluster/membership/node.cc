@@ -338,9 +338,12 @@ void Node::SendReports(absl::Time now) {
 
 void Node::SendDirectives(absl::Time now) {
   if (ended_ || coordinator_ == nullptr) return;
-  if (!coordinator_->TakeNews() && now < next_directive_) return;
-  next_directive_ = now + kBetweenDirectives;
-  for (const MemberInfo& member : known_->members()) {
+  std::vector<MemberInfo> members = coordinator_->TakeNews();
+  if (now >= next_directive_) {
+    next_directive_ = now + kBetweenDirectives;
+    members.assign(known_->members().begin(), known_->members().end());
+  }
+  for (const MemberInfo& member : members) {
     Envelope envelope;
     *envelope.mutable_directive() = coordinator_->DirectiveFor(member);
     SendTo(member, std::move(envelope));
@@ -401,7 +404,8 @@ void Node::OnDirective(absl::Time now, const Envelope& envelope) {
     if (lost_.ok()) LeaveGroup(errors::Aborted(directive.broken()));
     return;
   }
-  if (directive.started() && !in_group_ && lost_.ok()) {
+  const bool is_sound = directive.source_rank() < static_cast<uint32_t>(known_->members_size());
+  if (directive.started() && !in_group_ && lost_.ok() && is_sound) {
     Group group;
     group.generation = *known_;
     for (int rank = 0; rank < known_->members_size(); ++rank) {
