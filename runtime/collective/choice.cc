@@ -30,9 +30,12 @@ ChoiceTable ChoiceTable::Default(int size, const std::vector<int>& hosts) {
   ChoiceTable table;
   const std::set<int> distinct(hosts.begin(), hosts.end());
   const bool is_spread = distinct.size() > 1 && distinct.size() < hosts.size();
-  // Where one member sends everything to one other, the fewest steps are also the fewest bytes.
+  // Where one member sends everything to one other, the fewest steps are also the fewest bytes; but
+  // a large all-reduce in place would take memory of its own.
   if (size <= 2) {
     for (const Kind kind : kKinds) table.Set(kind, kAll, "one_shot");
+    table.Set(Kind::kAllReduce, 256 << 10, "one_shot");
+    table.Set(Kind::kAllReduce, kAll, "halving_doubling");
     return table;
   }
   table.Set(Kind::kAllReduce, 8 << 10, "one_shot");

@@ -387,12 +387,12 @@ void Mesh::DropLocked(const OperationKey& operation) {
     absl::erase_if(peer.announced, is_of);
     absl::erase_if(peer.waiting, is_of);
   }
-  absl::erase_if(sending_, [&](const auto& entry) {
+  absl::erase_if(sending_, [&, &peers = peers_](const auto& entry) {
     const PendingSend& send = entry.second;
     if (send.completion.listener == nullptr || !(send.header.tag.operation == operation)) {
       return false;
     }
-    peers_[static_cast<size_t>(send.peer)].transport->Forget(entry.first);
+    peers[static_cast<size_t>(send.peer)].transport->Forget(entry.first);
     return true;
   });
 }
@@ -420,9 +420,9 @@ void Mesh::Break(const absl::Status& why) {
 void Mesh::BreakLocked(const absl::Status& why, bool tell) {
   if (!broken_.ok() || ends_) return;
   broken_ = why;
-  absl::erase_if(sending_, [&](const auto& entry) {
+  absl::erase_if(sending_, [&peers = peers_](const auto& entry) {
     if (entry.second.completion.listener == nullptr) return false;
-    peers_[static_cast<size_t>(entry.second.peer)].transport->Forget(entry.first);
+    peers[static_cast<size_t>(entry.second.peer)].transport->Forget(entry.first);
     return true;
   });
   for (Peer& peer : peers_) {

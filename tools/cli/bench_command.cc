@@ -9,7 +9,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -293,8 +295,9 @@ absl::Status RunGroup(const Plan& plan, int members, const std::string& algorith
     int status = 0;
     if (waitpid(child, &status, 0) == child && status != 0) ++failed;
   }
-  const std::string remove = absl::StrCat("rm -rf '", folder, "'");
-  if (std::system(remove.c_str()) != 0) std::fprintf(stderr, "%s is left over\n", folder.c_str());
+  std::error_code not_removed;
+  std::filesystem::remove_all(folder, not_removed);
+  if (not_removed) std::fprintf(stderr, "%s is left over\n", folder.c_str());
   if (failed > 0 || children.size() < static_cast<size_t>(members)) {
     return errors::Internal(failed, " of ", members, " processes failed");
   }
