@@ -54,10 +54,9 @@ absl::Status TrainInGroup(Membership& membership, const Group& group, int64_t la
     TANDEM_RETURN_IF_ERROR(membership.Barrier(generation, "step", Soon()));
     ++*step;
     if (group.rank == 0 && !folder.empty()) {
-      TANDEM_RETURN_IF_ERROR(membership.WriteAsChief(generation, *step, [&] {
-        return WriteFileAtomically(PosixFileSystem(), JoinPath(folder, "step"),
-                                   absl::StrCat(*step));
-      }));
+      TANDEM_RETURN_IF_ERROR(WriteFileAtomically(membership.ChiefFiles(generation).get(),
+                                                 JoinPath(folder, "step"), absl::StrCat(*step)));
+      TANDEM_RETURN_IF_ERROR(membership.NoteCheckpoint(generation, *step));
     }
     if (*step % 10 == 0) {
       std::printf("step %lld\n", static_cast<long long>(*step));

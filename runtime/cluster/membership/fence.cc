@@ -1,120 +1,208 @@
 #include "runtime/cluster/membership/fence.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
-#include "core/base/log.h"
+#include "absl/strings/strip.h"
 #include "core/base/status.h"
-#include "core/io/file.h"
 
 namespace tandem::membership {
+namespace {
 
-// Held until it is destroyed.
-class Fence::Lock {
- public:
-  static absl::StatusOr<Lock> Take(const std::string& folder, absl::Duration patience) {
-    constexpr absl::Duration kBetweenTries = absl::Milliseconds(5);
-    const std::string path = JoinPath(folder, "fence.lock");
-    Lock lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-    if (lock.file_ < 0) {
-      return errors::Unavailable("cannot open '", path, "': ", std::strerror(errno));
-    }
-    const absl::Time deadline = absl::Now() + patience;
-    while (flock(lock.file_, LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EINTR) continue;
-      if (errno != EWOULDBLOCK) {
-        TANDEM_LOG_EVERY(Warning, absl::Hours(1))
-            << "'" << path << "' cannot be locked (" << std::strerror(errno)
-            << "): a chief that was stopped may write a checkpoint when it wakes up";
-        break;
-      }
-      if (absl::Now() >= deadline) {
-        return errors::DeadlineExceeded(
-            "somebody holds '", path, "' since ", absl::FormatDuration(patience),
-            "; a process that was stopped in the middle of a save? End it");
-      }
-      absl::SleepFor(kBetweenTries);
-    }
-    return lock;
+constexpr char kOpen[] = "chief-";
+constexpr char kClosed[] = "closed-";
+constexpr char kStep[] = "step";
+
+// The folders of chiefs that are there.
+struct ChiefFolder {
+  std::string path;
+  uint64_t generation = 0;
+  bool is_open = false;
+};
+
+absl::StatusOr<std::vector<ChiefFolder>> ChiefFolders(const std::string& folder) {
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                          PosixFileSystem()->ListDirectory(folder));
+  std::vector<ChiefFolder> found;
+  for (const std::string& name : names) {
+    ChiefFolder chief;
+    absl::string_view rest = name;
+    chief.is_open = absl::ConsumePrefix(&rest, kOpen);
+    if (!chief.is_open && !absl::ConsumePrefix(&rest, kClosed)) continue;
+    if (!absl::SimpleAtoi(rest, &chief.generation)) continue;
+    chief.path = JoinPath(folder, name);
+    found.push_back(std::move(chief));
   }
-  explicit Lock(int file) : file_(file) {}
-  Lock(Lock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
-  Lock& operator=(Lock&&) = delete;
-  ~Lock() {
-    if (file_ >= 0) close(file_);
+  return found;
+}
+
+// -1: none was noted. What cannot be read does not count: members' own state is as new.
+int64_t StepIn(const std::string& folder) {
+  const auto text = ReadRegularFile(PosixFileSystem(), JoinPath(folder, kStep), /*max_bytes=*/64);
+  int64_t step = -1;
+  if (!text.ok() || !absl::SimpleAtoi(absl::StripAsciiWhitespace(*text), &step)) return -1;
+  return step;
+}
+
+void RemoveFolder(const std::string& path) {
+  FileSystem* const files = PosixFileSystem();
+  const auto names = files->ListDirectory(path);
+  if (!names.ok()) return;
+  // What its chief could not finish: files, and folders of parts.
+  for (const std::string& name : *names) {
+    const std::string entry = JoinPath(path, name);
+    if (!files->Remove(entry).ok()) RemoveFolder(entry);
+  }
+  files->RemoveDirectory(path).IgnoreError();
+}
+
+// `fence` may be null.
+class ChiefFiles final : public FileSystem {
+ public:
+  ChiefFiles(Fence* fence, uint64_t generation) : fence_(fence), generation_(generation) {}
+
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    return fence_ == nullptr ? files_.Rename(from, to) : fence_->Rename(generation_, from, to);
+  }
+  absl::Status Remove(const std::string& path) override {
+    return fence_ == nullptr ? files_.Remove(path) : fence_->Remove(generation_, path);
+  }
+
+  absl::StatusOr<std::unique_ptr<WritableFile>> OpenToWrite(const std::string& path,
+                                                            WriteMode mode) override {
+    return files_.OpenToWrite(path, mode);
+  }
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenToRead(const std::string& path) override {
+    return files_.OpenToRead(path);
+  }
+  absl::StatusOr<std::unique_ptr<SequentialFile>> OpenSequential(const std::string& path) override {
+    return files_.OpenSequential(path);
+  }
+  absl::StatusOr<FileInfo> Stat(const std::string& path) override { return files_.Stat(path); }
+  absl::StatusOr<bool> IsLink(const std::string& path) override { return files_.IsLink(path); }
+  absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {
+    return files_.ListDirectory(path);
+  }
+  absl::Status MakeDirectories(const std::string& path) override {
+    return files_.MakeDirectories(path);
+  }
+  absl::Status RemoveDirectory(const std::string& path) override {
+    return files_.RemoveDirectory(path);
+  }
+  absl::Status SyncDirectory(const std::string& path) override {
+    return files_.SyncDirectory(path);
   }
 
  private:
-  int file_;
+  Fence* const fence_;
+  const uint64_t generation_;
+  FileSystem& files_ = *PosixFileSystem();
 };
 
-absl::StatusOr<std::unique_ptr<Fence>> Fence::Open(const std::string& folder,
-                                                   absl::Duration patience) {
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Fence>> Fence::Open(const std::string& folder) {
   const std::string path = JoinPath(folder, ".membership");
   TANDEM_RETURN_IF_ERROR(PosixFileSystem()->MakeDirectories(path));
-  return std::unique_ptr<Fence>(new Fence(path, patience));
+  return std::unique_ptr<Fence>(new Fence(path));
 }
 
-absl::StatusOr<Fence::State> Fence::Read() const {
-  const std::string path = JoinPath(folder_, "fence");
-  const auto text = ReadRegularFile(PosixFileSystem(), path, /*max_bytes=*/64);
-  State state;
-  if (absl::IsNotFound(text.status())) return state;
-  TANDEM_RETURN_IF_ERROR(text.status());
-  const std::vector<absl::string_view> words =
-      absl::StrSplit(absl::StripAsciiWhitespace(*text), ' ');
-  if (words.size() != 2 || !absl::SimpleAtoi(words[0], &state.generation) ||
-      !absl::SimpleAtoi(words[1], &state.step)) {
-    return errors::DataLoss("the file '", path,
-                            "' does not hold the numbers of a generation and of a step; if no job "
-                            "uses the folder, remove it");
-  }
-  return state;
+std::string Fence::OwnFolder(uint64_t generation) const {
+  return JoinPath(folder_, absl::StrCat(kOpen, generation));
 }
 
-absl::Status Fence::Store(const State& state) const {
-  return WriteFileAtomically(PosixFileSystem(), JoinPath(folder_, "fence"),
-                             absl::StrCat(state.generation, " ", state.step, "\n"));
-}
-
-absl::StatusOr<Fence::State> Fence::RaiseLocked(uint64_t generation) const {
-  TANDEM_ASSIGN_OR_RETURN(State state, Read());
-  if (state.generation >= generation) return state;
-  state.generation = generation;
-  TANDEM_RETURN_IF_ERROR(Store(state));
-  return state;
+std::string Fence::Passage(uint64_t generation, const std::string& path) {
+  return JoinPath(OwnFolder(generation), absl::StrCat(passages_.fetch_add(1), ".", getpid(), ".",
+                                                      path.substr(path.rfind('/') + 1)));
 }
 
 absl::StatusOr<Fence::State> Fence::Raise(uint64_t generation) {
-  TANDEM_ASSIGN_OR_RETURN(const Lock lock, Lock::Take(folder_, patience_));
-  return RaiseLocked(generation);
+  FileSystem* const files = PosixFileSystem();
+  const std::string own = OwnFolder(generation);
+  State state;
+  state.generation = generation;
+  // Twice: who comes later, and looked before this one's folder was there, is seen the second time.
+  for (const bool is_made : {false, true}) {
+    TANDEM_ASSIGN_OR_RETURN(const std::vector<ChiefFolder> chiefs, ChiefFolders(folder_));
+    for (const ChiefFolder& chief : chiefs) {
+      const bool is_shut_out = chief.generation == generation && !chief.is_open;
+      if (chief.generation <= generation && !is_shut_out) continue;
+      state.generation = std::max(state.generation, chief.generation + (is_shut_out ? 1 : 0));
+    }
+    if (state.generation > generation) {
+      if (is_made) RemoveFolder(own);
+      return state;
+    }
+    if (!is_made) TANDEM_RETURN_IF_ERROR(files->MakeDirectories(own));
+  }
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<ChiefFolder> before, ChiefFolders(folder_));
+  std::vector<std::string> closed;
+  state.step = StepIn(own);
+  for (const ChiefFolder& chief : before) {
+    if (chief.generation >= generation) continue;
+    std::string path = chief.path;
+    if (chief.is_open) {
+      path = JoinPath(folder_, absl::StrCat(kClosed, chief.generation));
+      const absl::Status renamed = files->Rename(chief.path, path);
+      // Another chief may have been quicker; a later one makes this one fail soon.
+      if (!renamed.ok() && !absl::IsNotFound(renamed)) return renamed;
+    }
+    // After it was closed: what is noted now stays so.
+    state.step = std::max(state.step, StepIn(path));
+    closed.push_back(std::move(path));
+  }
+  TANDEM_RETURN_IF_ERROR(files->SyncDirectory(folder_));
+  if (state.step >= 0) TANDEM_RETURN_IF_ERROR(NoteStep(generation, state.step));
+  for (const std::string& path : closed) RemoveFolder(path);
+  return state;
 }
 
-absl::Status Fence::Write(uint64_t generation, int64_t step,
-                          absl::FunctionRef<absl::Status()> write) {
-  TANDEM_ASSIGN_OR_RETURN(const Lock lock, Lock::Take(folder_, patience_));
-  TANDEM_ASSIGN_OR_RETURN(State state, RaiseLocked(generation));
-  if (state.generation > generation) {
-    return errors::FailedPrecondition(
-        "this process was the chief of generation ", generation, ", but generation ",
-        state.generation, " leads the job now: it may not write into '", DirectoryOf(folder_), "'");
+absl::Status Fence::Explain(uint64_t generation, const absl::Status& status) const {
+  if (status.ok() || PosixFileSystem()->Stat(OwnFolder(generation)).ok()) return status;
+  uint64_t newest = generation;
+  if (const auto chiefs = ChiefFolders(folder_); chiefs.ok()) {
+    for (const ChiefFolder& chief : *chiefs) newest = std::max(newest, chief.generation);
   }
-  TANDEM_RETURN_IF_ERROR(write());
-  // Should this fail, or never come to pass, the step is too low: then members' own state, which is
-  // at least as old, is preferred.
-  state.step = step;
-  return Store(state);
+  return errors::FailedPrecondition(
+      "this process was the chief of generation ", generation, ", but ",
+      newest > generation ? absl::StrCat("generation ", newest) : std::string("another one"),
+      " leads the job now: it may not write into '", DirectoryOf(folder_), "'");
 }
+
+absl::Status Fence::Rename(uint64_t generation, const std::string& from, const std::string& to) {
+  FileSystem* const files = PosixFileSystem();
+  const std::string passage = Passage(generation, from);
+  const absl::Status in = files->Rename(from, passage);
+  if (!in.ok()) return Explain(generation, in);
+  return Explain(generation, files->Rename(passage, to));
+}
+
+absl::Status Fence::Remove(uint64_t generation, const std::string& path) {
+  FileSystem* const files = PosixFileSystem();
+  const std::string passage = Passage(generation, path);
+  const absl::Status in = files->Rename(path, passage);
+  if (!in.ok()) return Explain(generation, in);
+  // From here on it is gone; a new chief may have swept it up.
+  const absl::Status removed = files->Remove(passage);
+  return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
+}
+
+absl::Status Fence::NoteStep(uint64_t generation, int64_t step) {
+  return Explain(generation,
+                 WriteFileAtomically(PosixFileSystem(), JoinPath(OwnFolder(generation), kStep),
+                                     absl::StrCat(step, "\n")));
+}
+
+std::unique_ptr<FileSystem> Fence::Files(uint64_t generation) {
+  return std::make_unique<ChiefFiles>(this, generation);
+}
+
+std::unique_ptr<FileSystem> UnfencedFiles() { return std::make_unique<ChiefFiles>(nullptr, 0); }
 
 }  // namespace tandem::membership

@@ -1,61 +1,72 @@
 // Fence: keeps the chief of an old generation from writing into a folder of checkpoints.
 //
 // A chief that stood still, or was cut off, may wake up in the middle of a save, when another chief
-// leads the job long since. So what makes a checkpoint valid (the last rename) is done under a
-// lock, and only if no later generation has raised the fence; and a new chief raises it, under the
-// same lock, before its group begins.
+// leads the job long since. A look at who leads does not help: it may stand still between the look
+// and the write. Nor does a lock: who stands still while it holds it keeps everybody out. So what
+// counts, names that appear, change and go, passes through a folder of the chief's own,
 //
-//   FOLDER/.membership/fence       "12 400": the newest generation, and the step of the newest
-//                                  checkpoint, -1 for none
-//   FOLDER/.membership/fence.lock  an advisory lock (flock) for the time of a look or a rename
+//   FOLDER/.membership/chief-12/       of the chief of generation 12
+//   FOLDER/.membership/chief-12/step   the step of the newest checkpoint
 //
-// Threads: any; it blocks. Where the file system has no locks, it goes without and says so once: a
-// write may then slip through in the moment between the look and the rename.
+// by two renames: from the temporary name into that folder, and from there to the final name. A
+// new chief makes its own folder and renames those before it; from then on the second rename of an
+// old chief, wherever it had stopped, finds nothing. The file system sees to the rest: a rename is
+// one step, on local disks and on NFS.
+//
+// Threads: any; it blocks as files do. Folders of several jobs are several folders.
 #ifndef TANDEM_RUNTIME_CLUSTER_MEMBERSHIP_FENCE_H_
 #define TANDEM_RUNTIME_CLUSTER_MEMBERSHIP_FENCE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
+#include "core/io/file.h"
 
 namespace tandem::membership {
 
 class Fence {
  public:
-  // Makes the folder if need be. `patience`: how long to wait for the lock; who is stopped while it
-  // holds it keeps the others out (DeadlineExceeded).
-  static absl::StatusOr<std::unique_ptr<Fence>> Open(const std::string& folder,
-                                                     absl::Duration patience = absl::Seconds(10));
+  // Makes the folder if need be.
+  static absl::StatusOr<std::unique_ptr<Fence>> Open(const std::string& folder);
 
   struct State {
     uint64_t generation = 0;
-    int64_t step = -1;  // Of the newest checkpoint that was written behind it.
+    int64_t step = -1;  // Of the newest checkpoint that was noted.
   };
-
-  // Raises it to `generation` if it is lower. Returns how it is then.
+  // Shuts out the chiefs of all generations before `generation`, unless a later one was here: the
+  // state's generation is then that one, and nothing has changed.
   absl::StatusOr<State> Raise(uint64_t generation);
 
-  // Calls `write`, which makes the checkpoint of `step` valid, if no generation after `generation`
-  // has raised the fence, and returns what it does. FailedPrecondition: one has.
-  absl::Status Write(uint64_t generation, int64_t step, absl::FunctionRef<absl::Status()> write);
+  // As FileSystem's, for the chief of `generation`, which has raised the fence. FailedPrecondition:
+  // a later generation leads the job.
+  absl::Status Rename(uint64_t generation, const std::string& from, const std::string& to);
+  absl::Status Remove(uint64_t generation, const std::string& path);
+  // A checkpoint of `step` is there.
+  absl::Status NoteStep(uint64_t generation, int64_t step);
+
+  // The machine's files, but names change behind the fence: for whoever writes checkpoints
+  // (CheckpointManagerOptions::files). The fence outlives it.
+  std::unique_ptr<FileSystem> Files(uint64_t generation);
 
  private:
-  Fence(std::string folder, absl::Duration patience)
-      : folder_(std::move(folder)), patience_(patience) {}
+  explicit Fence(std::string folder) : folder_(std::move(folder)) {}
 
-  class Lock;
-  absl::StatusOr<State> Read() const;
-  absl::Status Store(const State& state) const;
-  absl::StatusOr<State> RaiseLocked(uint64_t generation) const;
+  std::string OwnFolder(uint64_t generation) const;
+  // A name in the chief's own folder.
+  std::string Passage(uint64_t generation, const std::string& path);
+  // What an error of a rename through the own folder means.
+  absl::Status Explain(uint64_t generation, const absl::Status& status) const;
 
   const std::string folder_;
-  const absl::Duration patience_;
+  std::atomic<uint64_t> passages_{0};
 };
+
+// The machine's files, for a chief without a fence.
+std::unique_ptr<FileSystem> UnfencedFiles();
 
 }  // namespace tandem::membership
 

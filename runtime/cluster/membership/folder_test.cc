@@ -103,43 +103,87 @@ TEST(FolderArbiter, ADamagedFileIsNamed) {
   EXPECT_TRUE(absl::StrContains(state.status().message(), "generation-3")) << state.status();
 }
 
+// Writes a small file and gives it its name behind the fence.
+absl::Status WriteBehind(FileSystem& files, const std::string& path, const std::string& text) {
+  return WriteFileAtomically(&files, path, text);
+}
+
 TEST(Fence, AnOldChiefMayNotWriteOnceANewOneHasRaisedIt) {
   const std::string folder = NewFolder("fence");
+  const std::string path = folder + "/checkpoint";
   const auto old_chief = Fence::Open(folder);
   const auto new_chief = Fence::Open(folder);
   ASSERT_TRUE(old_chief.ok() && new_chief.ok());
-  int writes = 0;
-  const auto write = [&] {
-    ++writes;
-    return absl::OkStatus();
-  };
   EXPECT_EQ((*old_chief)->Raise(3)->generation, 3u);
-  EXPECT_TRUE((*old_chief)->Write(3, 70, write).ok());
+  const auto old_files = (*old_chief)->Files(3);
+  EXPECT_TRUE(WriteBehind(*old_files, path, "old").ok());
+  EXPECT_TRUE((*old_chief)->NoteStep(3, 70).ok());
   EXPECT_EQ((*new_chief)->Raise(4)->generation, 4u);
-  EXPECT_EQ((*new_chief)->Raise(4)->step, 70);
-  const absl::Status refused = (*old_chief)->Write(3, 70, write);
+  EXPECT_EQ((*new_chief)->Raise(4)->step, 70);  // Again is the same.
+  const absl::Status refused = WriteBehind(*old_files, path, "too late");
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   EXPECT_TRUE(absl::StrContains(refused.message(), "generation 4")) << refused;
-  EXPECT_EQ(writes, 1);
-  EXPECT_TRUE((*new_chief)->Write(4, 80, write).ok());
-  EXPECT_EQ(writes, 2);
+  EXPECT_TRUE(absl::IsFailedPrecondition(old_files->Remove(path)));
+  EXPECT_TRUE(absl::IsFailedPrecondition((*old_chief)->NoteStep(3, 71)));
+  EXPECT_EQ(*ReadFile(PosixFileSystem(), path), "old");
+  const auto new_files = (*new_chief)->Files(4);
+  EXPECT_TRUE(WriteBehind(*new_files, path, "new").ok());
+  EXPECT_EQ(*ReadFile(PosixFileSystem(), path), "new");
+  EXPECT_TRUE((*new_chief)->NoteStep(4, 80).ok());
+  // It cannot come back either.
   EXPECT_EQ((*old_chief)->Raise(3)->generation, 4u);
-  EXPECT_EQ((*old_chief)->Raise(3)->step, 80);
+  EXPECT_EQ((*new_chief)->Raise(9)->step, 80);
+  EXPECT_TRUE(new_files->Stat(path).ok());
 }
 
-TEST(Fence, NobodyRaisesItInTheMiddleOfAWrite) {
-  const std::string folder = NewFolder("held");
-  const auto writer = Fence::Open(folder);
-  const auto other = Fence::Open(folder, /*patience=*/absl::Milliseconds(20));
-  ASSERT_TRUE(writer.ok() && other.ok());
-  EXPECT_TRUE((*writer)
-                  ->Write(1, 5,
-                          [&] {
-                            EXPECT_TRUE(absl::IsDeadlineExceeded((*other)->Raise(2).status()));
-                            return absl::OkStatus();
-                          })
-                  .ok());
-  EXPECT_EQ((*other)->Raise(2)->generation, 2u);
+TEST(Fence, WhoStopsBetweenTheTwoRenamesWritesNothing) {
+  const std::string folder = NewFolder("between");
+  const auto fence = Fence::Open(folder);
+  ASSERT_TRUE(fence.ok());
+  ASSERT_TRUE((*fence)->Raise(1).ok());
+  // The first one is done, the second one is not, when another chief comes.
+  const std::string passage = folder + "/.membership/chief-1/0.checkpoint";
+  ASSERT_TRUE(WriteFileAtomically(PosixFileSystem(), passage, "late").ok());
+  ASSERT_TRUE((*fence)->Raise(2).ok());
+  EXPECT_TRUE(absl::IsNotFound(PosixFileSystem()->Rename(passage, folder + "/checkpoint")));
+  // What was under way is swept up.
+  const auto names = PosixFileSystem()->ListDirectory(folder + "/.membership");
+  ASSERT_TRUE(names.ok());
+  EXPECT_EQ(*names, std::vector<std::string>{"chief-2"});
+}
+
+TEST(Fence, ErrorsOfFilesStayWhatTheyAre) {
+  const std::string folder = NewFolder("errors");
+  const auto fence = Fence::Open(folder);
+  ASSERT_TRUE(fence.ok());
+  ASSERT_TRUE((*fence)->Raise(1).ok());
+  const auto files = (*fence)->Files(1);
+  EXPECT_TRUE(absl::IsNotFound(files->Remove(folder + "/nothing")));
+  EXPECT_TRUE(absl::IsNotFound(files->Rename(folder + "/nothing", folder + "/something")));
+}
+
+TEST(Fence, OfManyThatRaiseItAtOnceTheLastOneIsLeft) {
+  const std::string folder = NewFolder("many");
+  constexpr int kChiefs = 8;
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (uint64_t generation = 1; generation <= kChiefs; ++generation) {
+    threads.emplace_back([&, generation] {
+      const auto fence = Fence::Open(folder);
+      const auto state = (*fence)->Raise(generation);
+      // Who was shut out meanwhile may be told so by an error.
+      if (state.ok() && state->generation < generation) ++wrong;
+      WriteBehind(*(*fence)->Files(generation), folder + "/checkpoint", "x").IgnoreError();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  const auto fence = Fence::Open(folder);
+  for (uint64_t generation = 1; generation < kChiefs; ++generation) {
+    EXPECT_EQ((*fence)->Raise(generation)->generation, static_cast<uint64_t>(kChiefs));
+    EXPECT_FALSE(WriteBehind(*(*fence)->Files(generation), folder + "/checkpoint", "x").ok());
+  }
+  EXPECT_TRUE(WriteBehind(*(*fence)->Files(kChiefs), folder + "/checkpoint", "x").ok());
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -259,17 +260,11 @@ class MembershipImpl final : public Membership, private NodeHost {
     return end_;
   }
 
-  absl::Status WriteAsChief(uint64_t generation, int64_t step,
-                            absl::FunctionRef<absl::Status()> write) override {
-    {
-      MutexLock lock(mu_);
-      TANDEM_RETURN_IF_ERROR(CheckGroupLocked(generation));
-      if (group_->rank != 0) {
-        return errors::FailedPrecondition("this process (", config_.name,
-                                          ") is not the chief of generation ", generation);
-      }
-    }
-    return fence_ == nullptr ? write() : fence_->Write(generation, step, write);
+  std::unique_ptr<FileSystem> ChiefFiles(uint64_t generation) override {
+    return fence_ == nullptr ? membership::UnfencedFiles() : fence_->Files(generation);
+  }
+  absl::Status NoteCheckpoint(uint64_t generation, int64_t step) override {
+    return fence_ == nullptr ? absl::OkStatus() : fence_->NoteStep(generation, step);
   }
 
  private:

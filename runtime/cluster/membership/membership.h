@@ -18,7 +18,7 @@
 //
 // Who says what the next generation is: the launcher (`rendezvous`), or the folder of checkpoints
 // (`folder`), or, without either, more than half of the members of the last one. With a folder the
-// chief of an old generation cannot write into it (WriteAsChief).
+// chief of an old generation cannot write into it (ChiefFiles).
 //
 // Threads   Any thread may call any method. A thread of its own sends heartbeats, so that a step
 //           that takes long is not mistaken for death; another one asks the arbiter, and a third
@@ -36,13 +36,13 @@
 #include <string>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "core/base/clock.h"
+#include "core/io/file.h"
 #include "runtime/cluster/membership/arbiter.h"
 #include "runtime/cluster/membership/control_transport.h"
 #include "runtime/cluster/membership/node.h"
@@ -146,11 +146,14 @@ class Membership {
 
   // True in the first member of the group.
   virtual bool is_chief() const = 0;
-  // Makes valid what the chief of `generation` wrote into the folder, the checkpoint of `step`:
-  // calls `write`, which should be short, unless a later generation exists (FailedPrecondition).
-  // Without a folder it only looks at what this process knows.
-  virtual absl::Status WriteAsChief(uint64_t generation, int64_t step,
-                                    absl::FunctionRef<absl::Status()> write) = 0;
+  // The files of the folder for the chief of `generation`, which is to write its checkpoints with
+  // them: names that appear, change or go do so only while no later generation exists (else
+  // FailedPrecondition). Without a folder they are the machine's files as they are. The membership
+  // outlives them.
+  virtual std::unique_ptr<FileSystem> ChiefFiles(uint64_t generation) = 0;
+  // The chief's checkpoint of `step` is there: should all who were there die, no group begins with
+  // an older state.
+  virtual absl::Status NoteCheckpoint(uint64_t generation, int64_t step) = 0;
 
   // This process, as others see it. REQUIRES: Join.
   virtual MemberInfo self() const = 0;

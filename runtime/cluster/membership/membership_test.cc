@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "core/base/log.h"
 #include "core/base/mutex.h"
+#include "core/io/file.h"
 #include "gtest/gtest.h"
 #include "runtime/cluster/membership/rendezvous.h"
 
@@ -41,7 +42,7 @@ class MembershipTest : public ::testing::Test {
     config.options.max_members = max;
     // Slow enough for a busy machine, quick enough for a test.
     config.options.heartbeat = absl::Milliseconds(200);
-    config.options.lost_after = absl::Milliseconds(1500);
+    config.options.lost_after = absl::Seconds(4);
     config.options.minority_after = absl::Seconds(2);
     config.options.settle = absl::Milliseconds(100);
     for (int i = 0; i < num_seeds; ++i) {
@@ -202,14 +203,22 @@ TEST_F(MembershipTest, WithAFolderTheLastOneGoesOnAndTheOldChiefMayNotWrite) {
   const uint64_t generation = GroupOf(*members[1]).generation.number();
   ASSERT_EQ(first.generation.members_size(), 2);
   const int chief = first.rank == 0 ? 0 : 1;
-  const auto write = [] { return absl::OkStatus(); };
-  EXPECT_TRUE(members[chief]->WriteAsChief(generation, 1, write).ok());
-  EXPECT_TRUE(absl::IsFailedPrecondition(members[1 - chief]->WriteAsChief(generation, 1, write)));
+  const auto write = [&](Membership& membership, uint64_t number) {
+    return WriteFileAtomically(membership.ChiefFiles(number).get(), folder + "/checkpoint", "x");
+  };
+  EXPECT_TRUE(write(*members[chief], generation).ok());
+  EXPECT_TRUE(members[chief]->NoteCheckpoint(generation, 4).ok());
   members[chief].reset();
   const Group second = GroupOf(*members[1 - chief], generation);
   EXPECT_EQ(second.generation.members_size(), 1);
   EXPECT_GT(second.generation.number(), generation);
-  EXPECT_TRUE(members[1 - chief]->WriteAsChief(second.generation.number(), 2, write).ok());
+  // What the old chief saved is newer than what the other one has.
+  EXPECT_TRUE(second.from_checkpoint);
+  EXPECT_EQ(second.start_step, 4);
+  Membership& left = *members[1 - chief];
+  EXPECT_TRUE(write(left, second.generation.number()).ok());
+  // As the old chief, had it only been asleep.
+  EXPECT_TRUE(absl::IsFailedPrecondition(write(left, generation)));
 }
 
 TEST_F(MembershipTest, TheLauncherIsAnArbiterAndTakesInWhoComesLater) {
