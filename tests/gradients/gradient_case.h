@@ -86,6 +86,7 @@ std::vector<GradientCase> WindowCases();
 std::vector<GradientCase> ControlCases();
 std::vector<GradientCase> LoopCases();
 std::vector<GradientCase> DataCases();
+std::vector<GradientCase> RaggedCases();
 
 // --- Inputs. All are made of their arguments alone: the same in every run.
 

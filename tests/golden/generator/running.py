@@ -43,6 +43,9 @@ def attr_value(attr_def, value):
     elif kind == "list(int)":
         a.list.SetInParent()
         a.list.i.extend(value)
+    elif kind == "list(float)":
+        a.list.SetInParent()
+        a.list.f.extend(value)
     elif kind == "list(type)":
         a.list.SetInParent()
         a.list.type.extend(dt(v).as_datatype_enum for v in value)
