@@ -12,6 +12,7 @@ _PREFIXES = [
     "libabsl_",
     "libaddress_sorting.",
     "libcares.",
+    "libfarmhash.",
     "libgpr.",
     "libgrpc.",
     "libgrpc++.",
