@@ -26,7 +26,7 @@ from generator import harness, optable  # noqa: E402
 FAMILIES = [
     "unary", "binary", "reduction", "array", "indexing", "convolution", "nn", "state", "optimizer",
     "random_ops", "control_flow", "functions", "lists_queues", "strings",
-    "counting"
+    "lookup", "counting"
 ]
 
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "core/op/registry.h"
 #include "gtest/gtest.h"
@@ -36,7 +37,9 @@ std::map<std::string, Row> ReadTable(Tiers tiers) {
     const std::vector<std::string> columns = absl::StrSplit(line, '\t');
     if (columns.size() != 8 || columns[0] == "tier") continue;
     if (tiers == Tiers::kFirst && columns[0] != "1") continue;
-    rows[columns[1]] = {columns[2], columns[3], columns[4], columns[6], columns[7] == "stateful"};
+    // A default that is a tab would end its column.
+    const std::string attrs = absl::StrReplaceAll(columns[4], {{"\\t", "\t"}});
+    rows[columns[1]] = {columns[2], columns[3], attrs, columns[6], columns[7] == "stateful"};
   }
   return rows;
 }
@@ -129,6 +132,73 @@ TEST(OpTable, TheOpsOfSummariesAreRegistered) {
                            "WriteSummary",          "WriteScalarSummary", "WriteHistogramSummary",
                            "WriteImageSummary",     "WriteAudioSummary",  "WriteGraphSummary",
                            "WriteRawProtoSummary",  "ImportEvent"}) {
+    EXPECT_NE(OpRegistry::Global().Find(name), nullptr) << name;
+  }
+}
+
+// What models hold that take text, count, or look words up.
+TEST(OpTable, TheOpsOfTextLayersAreRegistered) {
+  for (const char* name : {
+           "AnonymousHashTable",
+           "AnonymousMutableHashTable",
+           "AnonymousMutableHashTableOfTensors",
+           "AsString",
+           "Bincount",
+           "Bucketize",
+           "DenseBincount",
+           "HashTable",
+           "HashTableV2",
+           "InitializeTable",
+           "InitializeTableFromTextFile",
+           "InitializeTableFromTextFileV2",
+           "InitializeTableV2",
+           "LookupTableExport",
+           "LookupTableExportV2",
+           "LookupTableFind",
+           "LookupTableFindV2",
+           "LookupTableImport",
+           "LookupTableImportV2",
+           "LookupTableInsert",
+           "LookupTableInsertV2",
+           "LookupTableRemoveV2",
+           "LookupTableSize",
+           "LookupTableSizeV2",
+           "MutableHashTable",
+           "MutableHashTableOfTensors",
+           "MutableHashTableOfTensorsV2",
+           "MutableHashTableV2",
+           "RaggedBincount",
+           "RaggedGather",
+           "RaggedRange",
+           "RaggedTensorToSparse",
+           "RaggedTensorToTensor",
+           "ReadFile",
+           "ReduceJoin",
+           "RegexFullMatch",
+           "RegexReplace",
+           "SparseBincount",
+           "SparseToDense",
+           "StaticRegexReplace",
+           "StringFormat",
+           "StringLength",
+           "StringLower",
+           "StringNGrams",
+           "StringSplit",
+           "StringSplitV2",
+           "StringStrip",
+           "StringToHashBucket",
+           "StringToHashBucketFast",
+           "StringToHashBucketStrong",
+           "StringToNumber",
+           "StringUpper",
+           "Substr",
+           "UnicodeDecode",
+           "UnicodeDecodeWithOffsets",
+           "UnicodeEncode",
+           "UnicodeTranscode",
+           "UnsortedSegmentJoin",
+           "WriteFile",
+       }) {
     EXPECT_NE(OpRegistry::Global().Find(name), nullptr) << name;
   }
 }
