@@ -387,14 +387,13 @@ void Mesh::DropLocked(const OperationKey& operation) {
     absl::erase_if(peer.announced, is_of);
     absl::erase_if(peer.waiting, is_of);
   }
-  absl::erase_if(sending_, [&, &peers = peers_](const auto& entry) {
-    const PendingSend& send = entry.second;
-    if (send.completion.listener == nullptr || !(send.header.tag.operation == operation)) {
-      return false;
-    }
-    peers[static_cast<size_t>(send.peer)].transport->Forget(entry.first);
-    return true;
-  });
+  for (auto sending = sending_.begin(); sending != sending_.end();) {
+    const auto entry = sending++;
+    const PendingSend& send = entry->second;
+    if (send.completion.listener == nullptr || !(send.header.tag.operation == operation)) continue;
+    peers_[static_cast<size_t>(send.peer)].transport->Forget(entry->first);
+    sending_.erase(entry);
+  }
 }
 
 void Mesh::SendAbort(const OperationKey& operation, const absl::Status& why) {
@@ -420,11 +419,12 @@ void Mesh::Break(const absl::Status& why) {
 void Mesh::BreakLocked(const absl::Status& why, bool tell) {
   if (!broken_.ok() || ends_) return;
   broken_ = why;
-  absl::erase_if(sending_, [&peers = peers_](const auto& entry) {
-    if (entry.second.completion.listener == nullptr) return false;
-    peers[static_cast<size_t>(entry.second.peer)].transport->Forget(entry.first);
-    return true;
-  });
+  for (auto sending = sending_.begin(); sending != sending_.end();) {
+    const auto entry = sending++;
+    if (entry->second.completion.listener == nullptr) continue;
+    peers_[static_cast<size_t>(entry->second.peer)].transport->Forget(entry->first);
+    sending_.erase(entry);
+  }
   for (Peer& peer : peers_) {
     peer.receives.clear();
     peer.early.clear();
