@@ -58,6 +58,7 @@ extern const Command kCheckpointCommand;
 extern const Command kSavedModelCommand;
 extern const Command kLocalCommand;
 extern const Command kLaunchCommand;
+extern const Command kMembersCommand;
 extern const Command kPingCommand;
 extern const Command kResetCommand;
 extern const Command kSubmitCommand;

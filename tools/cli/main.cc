@@ -15,9 +15,9 @@ namespace tandem::cli {
 namespace {
 
 const Command* const kCommands[] = {
-    &kRunCommand,        &kShowCommand,       &kOpsCommand,   &kDevicesCommand, &kRecordsCommand,
-    &kCheckpointCommand, &kSavedModelCommand, &kLocalCommand, &kLaunchCommand,  &kPingCommand,
-    &kResetCommand,      &kSubmitCommand,     &kBenchCommand, &kFlightCommand};
+    &kRunCommand,        &kShowCommand,       &kOpsCommand,    &kDevicesCommand, &kRecordsCommand,
+    &kCheckpointCommand, &kSavedModelCommand, &kLocalCommand,  &kLaunchCommand,  &kMembersCommand,
+    &kPingCommand,       &kResetCommand,      &kSubmitCommand, &kBenchCommand,   &kFlightCommand};
 
 void PrintUsage(std::FILE* to) {
   std::fprintf(to,

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "proto/membership.pb.h"
 #include "runtime/rpc/security.h"
@@ -24,9 +25,12 @@ class ControlTransport {
   // Nobody listens at this address: whoever did is gone.
   using OnRefused = std::function<void(const std::string& address)>;
 
+  // How the job is, for whoever asks.
+  using GetStatus = std::function<JobStatus()>;
+
   virtual ~ControlTransport() = default;
 
-  virtual absl::Status Start(OnMessage on_message, OnRefused on_refused) = 0;
+  virtual absl::Status Start(OnMessage on_message, OnRefused on_refused, GetStatus get_status) = 0;
   // Returns at once.
   virtual void Send(const std::string& address, const Envelope& envelope) = 0;
   virtual void Stop() = 0;
@@ -48,6 +52,10 @@ struct GrpcTransportOptions {
 // said that it may.
 absl::StatusOr<std::unique_ptr<ControlTransport>> NewGrpcTransport(
     const GrpcTransportOptions& options);
+
+// Asks the member at "host:port". Unavailable, DeadlineExceeded: it does not answer.
+absl::StatusOr<JobStatus> AskStatus(const std::string& address, const Security& security,
+                                    absl::Duration timeout);
 
 }  // namespace tandem::membership
 

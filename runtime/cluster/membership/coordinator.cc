@@ -182,6 +182,11 @@ void Coordinator::Tick(absl::Time now) {
   }
   StartIfComplete(now);
   UpdateSync(now);
+  constexpr size_t kPaceSeconds = 10;
+  if (started_ && (pace_.empty() || now - pace_.back().first >= absl::Seconds(1))) {
+    pace_.emplace_back(now, committed_step_);
+    if (pace_.size() > kPaceSeconds) pace_.pop_front();
+  }
   const bool all_leave = std::all_of(members_.begin(), members_.end(), [&](const auto& entry) {
     return entry.second.gone || Wants(entry.second);
   });
@@ -436,10 +441,29 @@ std::vector<MemberInfo> Coordinator::TakeNews() {
   return infos;
 }
 
-std::vector<MemberInfo> Coordinator::Joiners() const {
-  std::vector<MemberInfo> infos;
-  for (const auto& [name, joiner] : joiners_) infos.push_back(joiner.info);
-  return infos;
+void Coordinator::FillStatus(absl::Time now, JobStatus* status) const {
+  status->set_started(started_);
+  status->set_broken(broken_);
+  status->set_committed_step(committed_step_);
+  if (pace_.size() > 1) {
+    const double seconds = absl::ToDoubleSeconds(pace_.back().first - pace_.front().first);
+    const int64_t steps = pace_.back().second - pace_.front().second;
+    status->set_steps_per_second(static_cast<double>(steps) / seconds);
+  }
+  for (const MemberInfo& member : generation_.members()) {
+    const Peer& peer = members_.at(member.name());
+    MemberStatus* const about = status->add_members();
+    *about->mutable_member() = member;
+    about->set_completed_step(peer.report.completed_step());
+    about->set_silent_seconds(
+        absl::ToDoubleSeconds(std::max(now - peer.heard, absl::ZeroDuration())));
+    *about->mutable_waits_at() = peer.report.barriers();
+    about->set_wants_to_leave(Wants(peer));
+    about->set_is_gone(peer.gone);
+    about->set_has_entered(peer.installed);
+  }
+  for (const auto& [name, joiner] : joiners_) *status->add_joiners() = joiner.info;
+  if (sync_.has_value()) *status->mutable_sync() = *sync_;
 }
 
 }  // namespace tandem::membership

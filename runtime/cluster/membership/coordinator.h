@@ -13,9 +13,11 @@
 #define TANDEM_RUNTIME_CLUSTER_MEMBERSHIP_COORDINATOR_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -59,8 +61,8 @@ class Coordinator {
   // The members that should hear now of something that changed since the last call.
   std::vector<MemberInfo> TakeNews();
 
-  // Who has been in touch and is no member.
-  std::vector<MemberInfo> Joiners() const;
+  // What it knows, for people.
+  void FillStatus(absl::Time now, JobStatus* status) const;
   bool broken() const { return !broken_.empty(); }
   const std::string& broken_reason() const { return broken_; }
   bool started() const { return started_; }
@@ -125,6 +127,8 @@ class Coordinator {
   int64_t sync_margin_ = 2;
   bool sync_done_ = false;
   absl::Status stop_;
+  // How many steps were committed when, once a second, for some seconds.
+  std::deque<std::pair<absl::Time, int64_t>> pace_;
   bool news_ = true;  // For all.
   std::set<std::string> news_for_;
   uint64_t sequence_ = 0;

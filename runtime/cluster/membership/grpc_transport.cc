@@ -38,9 +38,10 @@ class GrpcTransport final : public ControlTransport, public Control::CallbackSer
         security_(std::move(security)) {}
   ~GrpcTransport() override { Stop(); }
 
-  absl::Status Start(OnMessage on_message, OnRefused on_refused) override {
+  absl::Status Start(OnMessage on_message, OnRefused on_refused, GetStatus get_status) override {
     on_message_ = std::move(on_message);
     on_refused_ = std::move(on_refused);
+    get_status_ = std::move(get_status);
     TANDEM_RETURN_IF_ERROR(CheckCanListen(listen_host_, own_.port));
     grpc::ServerBuilder builder;
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
@@ -64,6 +65,14 @@ class GrpcTransport final : public ControlTransport, public Control::CallbackSer
   grpc::ServerUnaryReactor* Deliver(grpc::CallbackServerContext* context, const Envelope* envelope,
                                     Delivered*) override {
     on_message_(*envelope);
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+
+  grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* context, const StatusRequest*,
+                                   JobStatus* status) override {
+    *status = get_status_();
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
     return reactor;
@@ -136,6 +145,7 @@ class GrpcTransport final : public ControlTransport, public Control::CallbackSer
   const Security security_;
   OnMessage on_message_;
   OnRefused on_refused_;
+  GetStatus get_status_;
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
   const std::shared_ptr<CallSet> calls_ = std::make_shared<CallSet>();
@@ -166,6 +176,19 @@ absl::StatusOr<std::unique_ptr<ControlTransport>> NewGrpcTransport(
         "and without a token (TANDEM_TOKEN); set them, or say that it may (TANDEM_INSECURE=1)");
   }
   return std::make_unique<GrpcTransport>(std::move(own), std::move(listen), options.security);
+}
+
+absl::StatusOr<JobStatus> AskStatus(const std::string& address, const Security& security,
+                                    absl::Duration timeout) {
+  TANDEM_RETURN_IF_ERROR(ParseHostPort(address).status());
+  const auto stub = Control::NewStub(NewChannel(address, security));
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  JobStatus status;
+  const grpc::Status result = stub->Status(&context, StatusRequest(), &status);
+  if (result.ok()) return status;
+  return WithContext(ExplainConnection(FromGrpc(result), security.ConnectsWithTls()),
+                     absl::StrCat("the member at ", address));
 }
 
 }  // namespace tandem::membership

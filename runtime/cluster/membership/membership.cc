@@ -89,7 +89,8 @@ class MembershipImpl final : public Membership, private NodeHost {
           Outbox outbox(this);
           MutexLock lock(mu_);
           if (node_ != nullptr && !stopping_) node_->OnRefused(clock_->Now(), address);
-        }));
+        },
+        [this] { return Status(); }));
     MemberInfo self;
     self.set_name(config_.name);
     self.set_address(transport_->address());
@@ -124,6 +125,10 @@ class MembershipImpl final : public Membership, private NodeHost {
   absl::optional<Generation> CurrentGeneration() const override {
     MutexLock lock(mu_);
     return node_ == nullptr ? absl::nullopt : node_->known();
+  }
+  membership::JobStatus Status() const override {
+    MutexLock lock(mu_);
+    return node_ == nullptr ? membership::JobStatus() : node_->Status(clock_->Now());
   }
   MemberInfo self() const override {
     MutexLock lock(mu_);

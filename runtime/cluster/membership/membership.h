@@ -155,6 +155,8 @@ class Membership {
   // an older state.
   virtual absl::Status NoteCheckpoint(uint64_t generation, int64_t step) = 0;
 
+  // How the job is; only the chief knows about all (status_text.h makes text of it).
+  virtual membership::JobStatus Status() const = 0;
   // This process, as others see it. REQUIRES: Join.
   virtual MemberInfo self() const = 0;
 };

@@ -302,6 +302,26 @@ TEST_F(MembershipTest, APreemptionSavesAtOneStepAndLeavesTheOthersToGoOn) {
   EXPECT_TRUE(absl::IsCancelled(left.status())) << left.status();
 }
 
+TEST_F(MembershipTest, WhoAsksIsToldHowTheJobIs) {
+  const auto members = StartAll(2, 2);
+  for (const auto& member : members) GroupOf(*member);
+  const auto asked =
+      membership::AskStatus(members[0]->self().address(), Security(), absl::Seconds(30));
+  ASSERT_TRUE(asked.ok()) << asked.status();
+  EXPECT_TRUE(asked->from_chief());
+  EXPECT_TRUE(asked->started());
+  ASSERT_EQ(asked->members_size(), 2);
+  EXPECT_EQ(asked->members(1).member().name(), "worker:1");
+  const auto other =
+      membership::AskStatus(members[1]->self().address(), Security(), absl::Seconds(30));
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_FALSE(other->from_chief());
+  EXPECT_EQ(other->generation().members(0).name(), "worker:0");
+  const auto nobody =
+      membership::AskStatus(absl::StrCat(Host(), ":9"), Security(), absl::Seconds(30));
+  EXPECT_TRUE(absl::IsUnavailable(nobody.status())) << nobody.status();
+}
+
 TEST_F(MembershipTest, AllLeaveTogether) {
   const auto members = StartAll(2, 2);
   for (const auto& member : members) GroupOf(*member);

@@ -682,6 +682,22 @@ std::vector<std::string> Node::MissingAt(const std::string& barrier) const {
   return found == missing_.end() ? std::vector<std::string>() : found->second;
 }
 
+JobStatus Node::Status(absl::Time now) const {
+  JobStatus status;
+  *status.mutable_self() = self_;
+  if (known_.has_value()) *status.mutable_generation() = *known_;
+  status.set_started(in_group_);
+  status.set_committed_step(committed_step_);
+  status.set_min_members(options_.min_members);
+  status.set_max_members(options_.max_members);
+  if (!in_group_) status.set_waits_for(ended_ ? "this member has ended" : WhatIsMissing());
+  if (coordinator_ != nullptr) {
+    status.set_from_chief(true);
+    coordinator_->FillStatus(now, &status);
+  }
+  return status;
+}
+
 std::string Node::WhatIsMissing() const {
   if (!is_member_) {
     if (known_.has_value()) {

@@ -143,6 +143,8 @@ class Node {
   bool is_chief() const { return coordinator_ != nullptr; }
   // Who is missing at a barrier, as far as the chief says.
   std::vector<std::string> MissingAt(const std::string& barrier) const;
+  // How the job is, as far as this process knows.
+  JobStatus Status(absl::Time now) const;
   // What it waits for, when it is in no group.
   std::string WhatIsMissing() const;
 
