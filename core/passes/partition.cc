@@ -8,6 +8,7 @@
 #include "core/base/status.h"
 #include "core/graph/device_name.h"
 #include "core/passes/node_kinds.h"
+#include "core/passes/spread_loops.h"
 
 namespace tandem {
 namespace {
@@ -26,12 +27,14 @@ struct Transfer {
 class Partitioner {
  public:
   Partitioner(const PartitionOptions& options, const Graph& graph)
-      : options_(options), graph_(graph) {}
+      : options_(options), graph_(graph.Clone()) {}
 
   absl::StatusOr<std::vector<Partition>> Run() {
+    TANDEM_RETURN_IF_ERROR(CheckDevices());
+    TANDEM_ASSIGN_OR_RETURN(loops_, SpreadLoops(graph_));
+    FindTasks();
     TANDEM_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph_.TopologicalOrder());
-    TANDEM_RETURN_IF_ERROR(FindTasks());
-    LookAtControlFlow(order);
+    FindWhatMayBeDead(order);
     TANDEM_RETURN_IF_ERROR(FindTransfers());
     std::vector<Partition> partitions;
     for (const std::string& task : tasks_) partitions.push_back({task, graph_.Clone()});
@@ -54,8 +57,7 @@ class Partitioner {
         ->graph;
   }
 
-  absl::Status FindTasks() {
-    task_of_.resize(static_cast<size_t>(graph_.id_limit()));
+  absl::Status CheckDevices() {
     for (const Node* node : graph_.nodes()) {
       const absl::StatusOr<DeviceName> device = DeviceName::Parse(node->device());
       if (!device.ok()) return WithNode(device.status(), *node);
@@ -63,31 +65,30 @@ class Partitioner {
         return errors::InvalidArgument("node '", node->name(), "' is placed on '", node->device(),
                                        "', which is no full device name");
       }
-      task_of_[static_cast<size_t>(node->id())] = device->TaskName();
-      tasks_.push_back(device->TaskName());
     }
-    std::sort(tasks_.begin(), tasks_.end());
-    tasks_.erase(std::unique(tasks_.begin(), tasks_.end()), tasks_.end());
     return absl::OkStatus();
   }
 
-  // How many loops each node's outputs lie in, and whether they may be dead.
-  void LookAtControlFlow(const std::vector<Node*>& order) {
-    loops_around_.resize(static_cast<size_t>(graph_.id_limit()), 0);
+  void FindTasks() {
+    task_of_.resize(static_cast<size_t>(graph_.id_limit()));
+    for (const Node* node : graph_.nodes()) {
+      std::string task = DeviceName::Parse(node->device())->TaskName();
+      task_of_[static_cast<size_t>(node->id())] = task;
+      tasks_.push_back(std::move(task));
+    }
+    std::sort(tasks_.begin(), tasks_.end());
+    tasks_.erase(std::unique(tasks_.begin(), tasks_.end()), tasks_.end());
+  }
+
+  void FindWhatMayBeDead(const std::vector<Node*>& order) {
     may_be_dead_.resize(static_cast<size_t>(graph_.id_limit()), false);
     for (const Node* node : order) {
-      int loops = 0;
       bool may_be_dead = IsControlFlow(*node) || node->Is("_Recv") || node->Is("_HostRecv");
       const auto consume = [&](const Node* source) {
-        if (IsBackEdge(*source, *node)) return;
-        loops = std::max(loops, loops_around_[static_cast<size_t>(source->id())]);
         may_be_dead |= may_be_dead_[static_cast<size_t>(source->id())];
       };
       for (const Output& input : node->inputs()) consume(input.node);
       for (const Node* control : node->control_inputs()) consume(control);
-      if (node->Is("Enter") || node->Is("RefEnter")) ++loops;
-      if (node->Is("Exit") || node->Is("RefExit")) --loops;
-      loops_around_[static_cast<size_t>(node->id())] = std::max(loops, 0);
       may_be_dead_[static_cast<size_t>(node->id())] = may_be_dead;
     }
   }
@@ -98,11 +99,11 @@ class Partitioner {
         const Output input = node->input(i);
         if (!IsTransfer(*input.node, *node)) continue;
         TANDEM_RETURN_IF_ERROR(CheckType(input, *node, i));
-        TANDEM_RETURN_IF_ERROR(AddTransfer(*input.node, input.index, *node));
+        AddTransfer(*input.node, input.index, *node);
       }
       for (const Node* control : node->control_inputs()) {
         if (!IsTransfer(*control, *node)) continue;
-        TANDEM_RETURN_IF_ERROR(AddTransfer(*control, Consumer::kControl, *node));
+        AddTransfer(*control, Consumer::kControl, *node);
       }
     }
     return absl::OkStatus();
@@ -127,16 +128,10 @@ class Partitioner {
     return absl::OkStatus();
   }
 
-  absl::Status AddTransfer(const Node& source, int output, const Node& consumer) {
-    if (loops_around_[static_cast<size_t>(source.id())] > 0) {
-      return errors::Unimplemented("'", source.name(), "' in ", TaskOf(source), " and '",
-                                   consumer.name(), "' in ", TaskOf(consumer),
-                                   " are parts of one loop of TensorFlow 1; a loop must lie in one "
-                                   "task. Place its nodes on devices of one task");
-    }
+  void AddTransfer(const Node& source, int output, const Node& consumer) {
     const auto [found, is_new] = transfer_of_.emplace(
         std::make_pair(std::make_pair(source.id(), output), TaskOf(consumer)), transfers_.size());
-    if (!is_new) return absl::OkStatus();
+    if (!is_new) return;
     Transfer transfer;
     transfer.number = static_cast<int>(transfers_.size());
     transfer.source = source.id();
@@ -145,7 +140,6 @@ class Partitioner {
     transfer.task = TaskOf(consumer);
     transfer.device = consumer.device();
     transfers_.push_back(std::move(transfer));
-    return absl::OkStatus();
   }
 
   // What the two ends have in common.
@@ -204,6 +198,11 @@ class Partitioner {
         is_signal
             ? kFloat32
             : RemoveReference(graph.node(transfer.source)->output_info(transfer.output).dtype);
+    const int frame = loops_.frames.output_frame[static_cast<size_t>(transfer.source)];
+    if (frame > 0) {
+      const Node* const round = loops_.rounds.at({frame, transfer.task});
+      recv.control_inputs = {graph.node(round->id())};
+    }
     // Lets the receiver's plan do without what dead values need.
     if (!may_be_dead_[static_cast<size_t>(transfer.source)]) recv.attrs["_alive"] = true;
     TANDEM_ASSIGN_OR_RETURN(transfer.received, Add(graph, std::move(recv), transfer.device));
@@ -267,10 +266,10 @@ class Partitioner {
   }
 
   const PartitionOptions& options_;
-  const Graph& graph_;
+  Graph graph_;
+  SpreadLoopsResult loops_;
   std::vector<std::string> tasks_;    // Ordered.
-  std::vector<std::string> task_of_;  // By node id, as the next two.
-  std::vector<int> loops_around_;
+  std::vector<std::string> task_of_;  // By node id, as the next.
   std::vector<bool> may_be_dead_;
   std::vector<Transfer> transfers_;
   // By source and output, and receiving task.

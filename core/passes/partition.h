@@ -7,7 +7,8 @@
 // What is dead is sent as dead, so that conditionals may span tasks. A _Recv with the attribute
 // _alive gets nothing dead, since no conditional is before it.
 //
-// A loop of TensorFlow 1 lies in one task: its control part is not copied to others.
+// A loop of TensorFlow 1 whose nodes lie in several tasks runs in all of them, round for round
+// (core/passes/spread_loops.h); what is sent in a round is received in the same one.
 #ifndef TANDEM_CORE_PASSES_PARTITION_H_
 #define TANDEM_CORE_PASSES_PARTITION_H_
 
@@ -35,9 +36,9 @@ struct Partition {
 
 // The partitions, ordered by task. One alone is a copy of `graph`.
 //
-// REQUIRES: every node has a full device name. Unimplemented: an edge inside a loop of TensorFlow 1
-// between two tasks, or a resource handle that leaves its task. InvalidArgument: a reference that
-// would leave its task, a cycle. Errors of `options.incarnation` pass through.
+// REQUIRES: every node has a full device name. Unimplemented: a resource handle that leaves its
+// task. InvalidArgument: a reference that would leave its task, a cycle. Errors of SpreadLoops and
+// of `options.incarnation` pass through.
 absl::StatusOr<std::vector<Partition>> PartitionGraph(const PartitionOptions& options,
                                                       const Graph& graph);
 

@@ -1,7 +1,5 @@
 #include "core/passes/partition.h"
 
-#include <map>
-#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -12,7 +10,7 @@
 #include "core/base/status.h"
 #include "core/graph/scope.h"
 #include "core/kernel/rendezvous_key.h"
-#include "core/passes/place.h"
+#include "core/passes/partition_test_util.h"
 #include "gtest/gtest.h"
 #include "runtime/rendezvous/local_rendezvous.h"
 #include "runtime/session/session.h"
@@ -20,51 +18,17 @@
 namespace tandem {
 namespace {
 
-constexpr char kTask0[] = "/job:worker/replica:0/task:0";
-constexpr char kTask1[] = "/job:worker/replica:0/task:1";
-
-std::string Cpu(const std::string& task) { return task + "/device:CPU:0"; }
-
-PartitionOptions Incarnations() {
-  return {[](absl::string_view device) -> absl::StatusOr<uint64_t> {
-    return device == Cpu(kTask0) ? 0xaau : 0xbbu;
-  }};
-}
-
-class PartitionTest : public ::testing::Test {
- protected:
-  // The scopes of the two tasks.
-  Scope On(int task) { return root_.WithDevice(task == 0 ? kTask0 : kTask1); }
-
-  absl::StatusOr<std::vector<Partition>> TryCut() {
-    EXPECT_TRUE(root_.ok()) << root_.status();
-    PlaceOptions place;
-    place.devices = {Cpu(kTask0), Cpu(kTask1)};
-    TANDEM_RETURN_IF_ERROR(Place(place, *root_.graph()));
-    return PartitionGraph(Incarnations(), *root_.graph());
-  }
-  std::vector<Partition> Cut() {
-    absl::StatusOr<std::vector<Partition>> partitions = TryCut();
-    EXPECT_TRUE(partitions.ok()) << partitions.status();
-    return partitions.ok() ? *std::move(partitions) : std::vector<Partition>();
-  }
-
-  static std::vector<Node*> OfType(const Graph& graph, absl::string_view type) {
-    std::vector<Node*> found;
-    for (Node* node : graph.nodes()) {
-      if (node->Is(type)) found.push_back(node);
-    }
-    return found;
-  }
-
-  Scope root_ = Scope::NewRoot();
-};
+using testing::CpuOf;
+using testing::Incarnations;
+using testing::PartitionRunTest;
+using testing::PartitionTest;
+using testing::TaskName;
 
 TEST_F(PartitionTest, OneTaskIsLeftWhole) {
   On(0).WithOpName("y").Call("Neg", {On(0).WithOpName("x").Constant(1.0f)});
   const std::vector<Partition> partitions = Cut();
   ASSERT_EQ(partitions.size(), 1u);
-  EXPECT_EQ(partitions[0].task, kTask0);
+  EXPECT_EQ(partitions[0].task, TaskName(0));
   EXPECT_EQ(partitions[0].graph.num_nodes(), 2);
 }
 
@@ -81,13 +45,13 @@ TEST_F(PartitionTest, AValueIsSentOnceToEachTask) {
   ASSERT_EQ(receives.size(), 1u);
   for (const Node* end : {sends[0], receives[0]}) {
     EXPECT_EQ(*end->Attr<std::string>("tensor_name"), "edge_0_x");
-    EXPECT_EQ(*end->Attr<std::string>("send_device"), Cpu(kTask0));
+    EXPECT_EQ(*end->Attr<std::string>("send_device"), CpuOf(0));
     EXPECT_EQ(*end->Attr<int64_t>("send_device_incarnation"), 0xaa);
-    EXPECT_EQ(*end->Attr<std::string>("recv_device"), Cpu(kTask1));
+    EXPECT_EQ(*end->Attr<std::string>("recv_device"), CpuOf(1));
     EXPECT_FALSE(*end->Attr<bool>("client_terminated"));
   }
-  EXPECT_EQ(sends[0]->device(), Cpu(kTask0));
-  EXPECT_EQ(receives[0]->requested_device(), Cpu(kTask1));
+  EXPECT_EQ(sends[0]->device(), CpuOf(0));
+  EXPECT_EQ(receives[0]->requested_device(), CpuOf(1));
   EXPECT_EQ(partitions[0].graph.num_nodes(), 3);  // x, c, _Send
   EXPECT_EQ(partitions[1].graph.num_nodes(), 3);  // _Recv, a, b
   EXPECT_EQ(partitions[1].graph.FindNode("b")->input(1).node, receives[0]);
@@ -102,8 +66,8 @@ TEST_F(PartitionTest, EachTaskHasItsOwnConstants) {
   EXPECT_EQ(OfType(partitions[0].graph, "_Send").size(), 0u);
   const Node* const copy = partitions[1].graph.FindNode("one");
   ASSERT_NE(copy, nullptr);
-  EXPECT_EQ(copy->device(), Cpu(kTask1));
-  EXPECT_EQ(partitions[0].graph.FindNode("one")->device(), Cpu(kTask0));
+  EXPECT_EQ(copy->device(), CpuOf(1));
+  EXPECT_EQ(partitions[0].graph.FindNode("one")->device(), CpuOf(0));
 }
 
 TEST_F(PartitionTest, AControlEdgeTravelsAsASignal) {
@@ -137,17 +101,6 @@ TEST_F(PartitionTest, ReceiversKnowWhetherSomethingDeadMayCome) {
   EXPECT_EQ(graph.FindNode("either")->input(0).node->Attr<bool>("_alive"), nullptr);
 }
 
-TEST_F(PartitionTest, ALoopMustLieInOneTask) {
-  const Output start = On(0).Call("Placeholder", {}, {{"dtype", kFloat32}, {"shape", Shape()}});
-  const Output enter = On(0).Call("Enter", {start}, {{"frame_name", "loop"}});
-  const Output body = On(1).WithOpName("body").Call("Neg", {enter});
-  On(0).Call("Exit", {On(0).Call("Neg", {body})});
-  const absl::Status status = TryCut().status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_TRUE(absl::StrContains(status.message(), "loop of TensorFlow 1")) << status;
-  EXPECT_TRUE(absl::StrContains(status.message(), "'body'")) << status;
-}
-
 TEST_F(PartitionTest, WhatALoopLetsOutMayBeSent) {
   const Output start = On(0).Call("Placeholder", {}, {{"dtype", kFloat32}, {"shape", Shape()}});
   const Output enter = On(0).Call("Enter", {start}, {{"frame_name", "loop"}});
@@ -160,7 +113,7 @@ TEST_F(PartitionTest, AHandleStaysInItsTask) {
       On(0).Call("VarHandleOp", {}, {{"dtype", kFloat32}, {"shape", Shape({2})}});
   On(1).WithOpName("init").Call("VarIsInitializedOp", {variable});
   for (Node* node : root_.graph()->nodes()) {
-    node->set_device(Cpu(node->name() == "init" ? kTask1 : kTask0));
+    node->set_device(CpuOf(node->name() == "init" ? 1 : 0));
   }
   const absl::Status status = PartitionGraph(Incarnations(), *root_.graph()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
@@ -172,65 +125,6 @@ TEST_F(PartitionTest, EveryNodeMustBePlaced) {
   EXPECT_EQ(PartitionGraph(Incarnations(), *root_.graph()).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
-
-// Runs partitions as their tasks would: a session each, at the same time, over one rendezvous.
-class PartitionRunTest : public PartitionTest {
- protected:
-  using Results = std::map<std::string, Tensor>;
-
-  // What each node of a partition that nothing depends on is run for, and the fetches that lie in
-  // it.
-  static absl::Status RunPartition(const Partition& partition, const Session::Feeds& feeds,
-                                   const std::vector<std::string>& fetches, RunOptions options,
-                                   Results* results) {
-    SessionOptions session_options;
-    TANDEM_ASSIGN_OR_RETURN(session_options.devices,
-                            DeviceSet::Create({{kCpu, 1}}, partition.task));
-    TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
-                            Session::Create(partition.graph, session_options));
-    const auto is_here = [&](const std::string& name) {
-      return partition.graph.FindNode(name) != nullptr;
-    };
-    Session::Feeds own_feeds;
-    for (const auto& feed : feeds) {
-      if (is_here(feed.first)) own_feeds.push_back(feed);
-    }
-    std::vector<std::string> own_fetches;
-    for (const std::string& fetch : fetches) {
-      if (is_here(fetch)) own_fetches.push_back(fetch);
-    }
-    std::vector<std::string> targets;
-    for (const Node* node : partition.graph.nodes()) {
-      if (node->consumers().empty()) targets.push_back(node->name());
-    }
-    options.timeout = absl::Seconds(60);
-    TANDEM_ASSIGN_OR_RETURN(const std::vector<Tensor> values,
-                            session->Run(options, own_feeds, own_fetches, targets, nullptr));
-    for (size_t i = 0; i < values.size(); ++i) results->emplace(own_fetches[i], values[i]);
-    return absl::OkStatus();
-  }
-
-  static Results RunTogether(const std::vector<Partition>& partitions, const Session::Feeds& feeds,
-                             const std::vector<std::string>& fetches) {
-    LocalRendezvous rendezvous;
-    std::vector<Results> results(partitions.size());
-    std::vector<std::thread> threads;
-    for (size_t i = 0; i < partitions.size(); ++i) {
-      threads.emplace_back([&, i] {
-        RunOptions options;
-        options.rendezvous = &rendezvous;
-        const absl::Status status =
-            RunPartition(partitions[i], feeds, fetches, options, &results[i]);
-        EXPECT_TRUE(status.ok()) << partitions[i].task << ": " << status;
-        if (!status.ok()) rendezvous.Abort(status);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    Results all;
-    for (Results& some : results) all.merge(some);
-    return all;
-  }
-};
 
 // Builds one graph twice: over two tasks, and for one.
 void BuildPingPong(const Scope& near, const Scope& far) {
@@ -347,9 +241,9 @@ TEST_F(PartitionEndTest, APeerThatFailedEndsTheStep) {
 TEST_F(PartitionEndTest, ADeadValueThatCannotBeIsAnError) {
   const absl::Status status = EndInMidWait([](CancellationManager&, Rendezvous& rendezvous) {
     RendezvousKey key;
-    key.source_device = Cpu(kTask0);
+    key.source_device = CpuOf(0);
     key.source_incarnation = 0xaa;
-    key.destination_device = Cpu(kTask1);
+    key.destination_device = CpuOf(1);
     key.edge = "edge_0_x";
     EXPECT_TRUE(rendezvous.Send(key.ToString(), {Tensor(), /*is_dead=*/true}).ok());
   });

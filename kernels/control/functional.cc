@@ -19,6 +19,7 @@
 #include "core/op/shape_context.h"
 #include "kernels/control/function_gradient.h"
 #include "kernels/control/loop_gradient.h"
+#include "kernels/control/truth.h"
 
 namespace tandem {
 namespace {
@@ -108,40 +109,6 @@ void CallAndFinish(Callee& callee, KernelContext& c, int first, AsyncKernel::Don
                           [&c, &callee, done = std::move(done)](Results results) mutable {
                             done(SetOutputs(c, callee.name(), std::move(results)));
                           });
-}
-
-template <typename T>
-bool IsNotZero(const Tensor& scalar) {
-  return scalar.ScalarValue<T>() != T(0);
-}
-
-// Whether a value counts as true: a number that is not zero, a text that is not empty, or, if it is
-// no scalar, a tensor that has elements.
-absl::StatusOr<bool> Truth(const Tensor& value) {
-  if (!value.shape().IsScalar()) return value.num_elements() > 0;
-  switch (value.dtype()) {
-    case kBool:
-      return value.ScalarValue<bool>();
-    case kString:
-      return !value.ScalarValue<std::string>().empty();
-    case kFloat32:
-      return IsNotZero<float>(value);
-    case kFloat64:
-      return IsNotZero<double>(value);
-    case kInt8:
-      return IsNotZero<int8_t>(value);
-    case kInt16:
-      return IsNotZero<int16_t>(value);
-    case kInt32:
-      return IsNotZero<int32_t>(value);
-    case kInt64:
-      return IsNotZero<int64_t>(value);
-    case kUint8:
-      return IsNotZero<uint8_t>(value);
-    default:
-      return errors::InvalidArgument("a condition of type ", DataTypeName(value.dtype()),
-                                     " is neither true nor false; compare it with something");
-  }
 }
 
 // --- The kernels

@@ -5,7 +5,7 @@
 namespace tandem {
 namespace {
 
-// TensorFlow's tf.strings.to_hash_bucket(text, 2^63 - 1) gives these, but for the bits above.
+// tf.strings.to_hash_bucket(text, n) gives these modulo n.
 TEST(FrameId, HashesTextAsTensorFlowDoes) {
   EXPECT_EQ(HashOfText(""), 0x81769421199f9e3bu);
   EXPECT_EQ(HashOfText("a"), 0x29962dc026eac9fcu);
