@@ -170,6 +170,15 @@ absl::Status Group::Check(const Request& request) const {
                                  "; reductions are there for float32, float64, float16, bfloat16, "
                                  "int32 and int64, all else for types of plain values");
   }
+  const bool adds = request.reduction == Reduction::kSum || request.reduction == Reduction::kMean ||
+                    request.reduction == Reduction::kProduct;
+  if (options_.is_deterministic && reduces && adds && IsFloating(request.dtype) &&
+      request.replicas.empty()) {
+    return errors::InvalidArgument(describe(),
+                                   ": in deterministic mode values are added by virtual replica "
+                                   "(Request::replicas); any other "
+                                   "order would depend on the number of members");
+  }
   // Far from overflow whatever is multiplied with it.
   constexpr int64_t kMost = int64_t{1} << 48;
   const int64_t most = kMost / (int64_t{size} * size);

@@ -91,7 +91,8 @@ struct GroupOptions {
   std::string table;
   bool measures = false;
 
-  // Compare instruction sets and versions of all members, since bits may depend on them.
+  // Compare instruction sets and versions of all members, since bits may depend on them, and refuse
+  // reductions of floating-point values whose order depends on the number of members.
   bool is_deterministic = false;
   // Where flight records go; empty: the environment's TANDEM_FLIGHT_DIR, or else the system's
   // folder for temporary files.

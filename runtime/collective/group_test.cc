@@ -410,6 +410,29 @@ TEST(ChoiceTable, ReadsWhatItWrites) {
   }
 }
 
+TEST(DeterministicGroup, RefusesOrdersThatDependOnTheNumberOfMembers) {
+  GroupOptions options = TestOptions(2, TransportKind::kInProcess);
+  options.is_deterministic = true;
+  options.measures = true;
+  Groups groups = FormAll(options);
+  OnAll(2, [&](int rank) {
+    Group& group = *groups[static_cast<size_t>(rank)];
+    std::vector<float> values(10, 1.f);
+    EXPECT_EQ(group.Run(Sum(values, 1)).code(), absl::StatusCode::kInvalidArgument);
+    Request most = Sum(values, 2);
+    most.reduction = Reduction::kMax;
+    EXPECT_TRUE(group.Run(most).ok());
+    std::vector<int64_t> counts(1, 1);
+    Request count = Sum(values, 3);
+    count.dtype = kInt64;
+    count.input = count.output = counts.data();
+    count.count = 1;
+    EXPECT_TRUE(group.Run(count).ok());
+    EXPECT_EQ(counts[0], 2);
+  });
+  EndAll(groups);
+}
+
 // Bits of deterministic mode do not depend on the transport or the number of members.
 TEST(DeterministicGroup, SameBitsForAnyNumberOfMembersAndTransport) {
   constexpr int kReplicas = 8;

@@ -1,5 +1,6 @@
 #include "runtime/collective/key_value_store.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -49,7 +50,9 @@ std::string FolderStore::PathOf(const std::string& key) const {
 absl::Status FolderStore::Put(const std::string& key, const std::string& value) {
   const std::string path = PathOf(key);
   const std::string temporary = absl::StrCat(path, ".", getpid());
-  std::FILE* const file = std::fopen(temporary.c_str(), "we");
+  // The group's nonce is among the values: nobody else reads it.
+  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  std::FILE* const file = fd < 0 ? nullptr : fdopen(fd, "w");
   bool written = file != nullptr;
   if (written) written = std::fwrite(value.data(), 1, value.size(), file) == value.size();
   if (file != nullptr) written = std::fclose(file) == 0 && written;

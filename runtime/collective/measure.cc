@@ -93,7 +93,8 @@ absl::Status AgreeOnChoices(Group& group, absl::Duration timeout) {
   // What was asked of member 0 is what counts.
   std::string text;
   if (group.rank() == 0) {
-    if (group.options().measures) {
+    // In deterministic mode there is nothing to choose between.
+    if (group.options().measures && !group.options().is_deterministic) {
       text = "# measure\n";
     } else if (!group.options().table.empty()) {
       // Not believed unseen by the others.
