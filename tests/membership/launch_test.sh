@@ -97,10 +97,28 @@ wait_for code
 steps=$(sed -n "s/^\[$chief\] step //p" <<<"$said")
 [[ $(sort -n <<<"$steps") == "$steps" ]] || fail "steps go back: $steps"
 
-# SIGTERM on all: one step, and 143.
+# Several machines, here addresses of this one, meet at a rendezvous.
+rm -rf "${folder:?}"/* "$folder/.membership"
+network=127.$((16 + RANDOM % 200)).$((RANDOM % 250))
+common=(--workers=2 --per_host=1 --rendezvous="$network.1:29400")
+"$tandem" launch "${common[@]}" --host="$network.2" --host_index=1 -- "$trainer" 60 "$folder" \
+  >"$folder/second" 2>&1 &
+second=$!
+start "${common[@]}" --host="$network.1" --host_index=0 -- "$trainer" 60 "$folder"
+wait_for code
+[[ $code == 0 ]] || fail "code $code: $said"
+wait "$second" || fail "the second: $(<"$folder/second")"
+grep -q '^started worker:1 pid' "$folder/second" || fail "the second: $(<"$folder/second")"
+grep -q '\] generation [0-9]* rank [01] of 2 from step' <<<"$said" || fail "said: $said"
+
+# SIGTERM on all: one step, and 143. (What is in .membership does not keep a job from beginning anew.)
 rm -rf "${folder:?}"/*
 start --workers=2 -- "$trainer" 1000000 "$folder"
 wait_for '\] step '
+members=$("$tandem" members "127.0.0.1:$(sed -n 's/^started worker:1 .* port //p' <<<"$said")") ||
+  fail "tandem members: $members"
+grep -q '^generation [0-9]*: 2 of 2 to 2 workers, working, step' <<<"$members" || fail "$members"
+grep -q '^ *1  worker:[01] ' <<<"$members" || fail "$members"
 kill -TERM "$launch"
 wait_for code
 [[ $code == 143 ]] || fail "code $code: $said"
