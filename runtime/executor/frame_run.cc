@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "runtime/executor/frame_id.h"
 
@@ -26,6 +27,18 @@ void Clear(Slot& slot) {
   slot.uses.store(0, std::memory_order_relaxed);
 }
 
+// " in round 3 of frame 'inner' in round 1 of frame 'outer'"; nothing for the outermost.
+std::string RoundOf(const Plan& plan, const Iteration& iteration) {
+  std::string text;
+  for (const Iteration* round = &iteration; round->frame->index != 0;
+       round = round->frame->parent_iteration) {
+    const size_t frame = static_cast<size_t>(round->frame->index);
+    absl::StrAppend(&text, " in round ", round->number + 1, " of frame '",
+                    plan.frames->frames[frame].name, "'");
+  }
+  return text;
+}
+
 // Of the loops that go on within `root`, those that no other one goes on in: the node that decides
 // whether they do.
 std::vector<std::string> LoopsGoingOn(const Plan& plan, const FrameInstance& root) {
@@ -46,9 +59,7 @@ std::vector<std::string> LoopsGoingOn(const Plan& plan, const FrameInstance& roo
     const size_t i = static_cast<size_t>(condition - nodes.begin());
     const std::string name =
         condition == nodes.end() ? "a loop" : absl::StrCat(plan.names[i], " (", plan.ops[i], ")");
-    loops.push_back(absl::StrCat(name, " in round ", frame.iterations.back()->number + 1,
-                                 " of frame '",
-                                 plan.frames->frames[static_cast<size_t>(frame.index)].name, "'"));
+    loops.push_back(absl::StrCat(name, RoundOf(plan, *frame.iterations.back())));
   }
   return loops;
 }
@@ -197,7 +208,10 @@ void FrameRun::Recycle(FrameInvocation* invocation) {
 std::vector<std::string> FrameRun::Waiting() const {
   std::vector<std::string> waiting;
   MutexLock lock(mu_);
-  for (const FrameInvocation* invocation : running_) waiting.push_back(Describe(*invocation));
+  for (const FrameInvocation* invocation : running_) {
+    waiting.push_back(
+        absl::StrCat(Describe(*invocation), RoundOf(plan_, *invocation->task.iteration)));
+  }
   // A loop that only computes has no node that waits; it may never end all the same.
   if (waiting.empty()) waiting = LoopsGoingOn(plan_, root_);
   return waiting;
@@ -213,7 +227,7 @@ void FrameRun::OnDone(Invocation& invocation, absl::Status status) {
 
 void FrameRun::CompleteKernel(const Task& task, const absl::Status& status) {
   if (!status.ok()) {
-    Fail(task.node, status);
+    Fail(task.node, status, RoundOf(plan_, *task.iteration));
     EndTask(task, {});
     return;
   }
@@ -237,7 +251,7 @@ void FrameRun::CompleteKernel(const Task& task, const absl::Status& status) {
     ReleaseInputsLocked(task);
     PropagateLocked(*task.iteration, task.node, task.is_dead, ready);
   }
-  if (!error.ok()) Fail(task.node, error);
+  if (!error.ok()) Fail(task.node, error, RoundOf(plan_, *task.iteration));
   EndTask(task, ready);
 }
 
@@ -263,7 +277,7 @@ void FrameRun::PassMerge(const Task& task) {
     }
     if (status.ok()) PutLocked(iteration, value, ready);
   }
-  if (!status.ok()) Fail(task.node, status);
+  if (!status.ok()) Fail(task.node, status, RoundOf(plan_, *task.iteration));
   EndTask(task, ready);
 }
 
@@ -276,7 +290,7 @@ void FrameRun::PassThrough(const Task& task) {
     status = TakeInputLocked(task, 0, &value);
     if (status.ok()) status = PassThroughLocked(task, std::move(value), ready);
   }
-  if (!status.ok()) Fail(task.node, status);
+  if (!status.ok()) Fail(task.node, status, RoundOf(plan_, *task.iteration));
   EndTask(task, ready);
 }
 

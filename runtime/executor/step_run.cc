@@ -20,6 +20,19 @@ StepTracer::Value Traced(const Slot& slot) {
   return {slot.value.dtype(), slot.value.shape()};
 }
 
+absl::Status WithMessage(const absl::Status& status, std::string message) {
+  absl::Status result(status.code(), message);
+  status.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { result.SetPayload(url, payload); });
+  return result;
+}
+
+// Who ends a step because it takes long, or because a task is gone, wants to know where it was.
+bool WantsPlace(const absl::Status& reason, absl::string_view node) {
+  return (absl::IsDeadlineExceeded(reason) || absl::IsUnavailable(reason)) &&
+         !absl::StrContains(reason.message(), node);
+}
+
 }  // namespace
 
 std::unique_ptr<StepRun> NewStepRun(const Plan& plan) {
@@ -27,20 +40,23 @@ std::unique_ptr<StepRun> NewStepRun(const Plan& plan) {
   return std::make_unique<FlatRun>(plan);
 }
 
-void StepRun::Fail(int32_t node, const absl::Status& status) {
+void StepRun::Fail(int32_t node, const absl::Status& status, absl::string_view where) {
   CancellationManager& cancellation = *environment_->cancellation;
-  // What ends a cancelled step is the reason for which it was cancelled, not its echoes.
-  absl::Status error = cancellation.IsCancelled() ? cancellation.status() : status;
-  // Errors of functions name their own node already; the innermost is the one of interest.
-  // Python clients look for the pattern to attach their op to the error.
-  if (node >= 0 && !cancellation.IsCancelled() &&
-      !absl::StrContains(status.message(), "[[{{node ")) {
-    const size_t i = static_cast<size_t>(node);
-    error = absl::Status(status.code(),
-                         absl::StrCat(status.message(), " [[{{node ", plan_.names[i], "}}]] (",
-                                      plan_.ops[i], " on ", plan_.nodes[i].device->name(), ")"));
-    status.ForEachPayload(
-        [&](absl::string_view url, const absl::Cord& payload) { error.SetPayload(url, payload); });
+  const size_t i = static_cast<size_t>(std::max(node, 0));
+  absl::Status error = status;
+  if (cancellation.IsCancelled()) {
+    // What ends a cancelled step is the reason for which it was cancelled, not its echoes.
+    error = cancellation.status();
+    if (node >= 0 && WantsPlace(error, plan_.names[i])) {
+      error = WithMessage(error, absl::StrCat(error.message(), "; node '", plan_.names[i], "' (",
+                                              plan_.ops[i], ")", where, " had not ended"));
+    }
+  } else if (node >= 0 && !absl::StrContains(status.message(), "[[{{node ")) {
+    // Errors of functions name their own node already; the innermost is the one of interest.
+    // Python clients look for the pattern to attach their op to the error.
+    error = WithMessage(
+        status, absl::StrCat(status.message(), " [[{{node ", plan_.names[i], "}}]] (", plan_.ops[i],
+                             " on ", plan_.nodes[i].device->name(), ")", where));
   }
   {
     MutexLock lock(mu_);

@@ -11,6 +11,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "core/base/mutex.h"
 #include "core/kernel/kernel.h"
 #include "runtime/executor/plan.h"
@@ -62,8 +63,9 @@ class StepRun {
  protected:
   explicit StepRun(const Plan& plan) : plan_(plan) {}
 
-  // Makes the first error of the run stick and cancels the step.
-  void Fail(int32_t node, const absl::Status& status);
+  // Makes the first error of the run stick and cancels the step. `node`: -1 for none. `where` is
+  // said behind the node's name: " in round 3 of frame 'loop'".
+  void Fail(int32_t node, const absl::Status& status, absl::string_view where = "");
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
   absl::Status TakeError();
 

@@ -63,7 +63,7 @@ class SpanningCalls {
         return errors::Unimplemented(
             "node '", node->name(), "' (", node->type(), ") runs in ", task.ToString(), ", and ",
             reason,
-            "; of what spans tasks, only calls and conditionals are supported. Place the "
+            "; of what spans tasks, only calls, conditionals and loops are supported. Place the "
             "whole of it in one task");
       }
     }

@@ -46,8 +46,8 @@ class ClusterPlan : public std::enable_shared_from_this<ClusterPlan> {
   };
 
   // Prunes, places and cuts `graph`, and compiles the own part. Errors: those of a local session;
-  // Unimplemented for what cannot be cut (core/passes/partition.h), and for loops and other users
-  // of functions whose bodies name devices of other tasks.
+  // Unimplemented for what cannot be cut (core/passes/partition.h), and for users of functions
+  // other than calls, conditionals and loops whose functions name devices of other tasks.
   static absl::StatusOr<std::shared_ptr<ClusterPlan>> Create(const ClusterPlanContext& context,
                                                              const RunSignature& signature,
                                                              Graph graph);

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "core/base/status.h"
@@ -21,6 +22,13 @@ constexpr absl::Duration kCleanupTimeout = absl::Seconds(30);
 int64_t NewStepId() {
   thread_local std::mt19937_64 random{std::random_device()()};
   return static_cast<int64_t>(random() >> 7);
+}
+
+// It is the same error, and tells more of it: where the own part was when a task was lost, or the
+// time was over.
+bool SaysMore(const absl::Status& status, const absl::Status& error) {
+  return status.code() == error.code() && status.message().size() > error.message().size() &&
+         absl::StrContains(status.message(), error.message());
 }
 
 // The own part's rendezvous when its caller has one, too: a partial run, whose feeds and results go
@@ -175,7 +183,9 @@ class ClusterStep : public std::enable_shared_from_this<ClusterStep> {
     bool ends_others = false;
     if (!status.ok()) {
       MutexLock lock(mu_);
-      if (error_.ok() || (IsDerived(error_) && !IsDerived(status))) error_ = status;
+      if (error_.ok() || (IsDerived(error_) && !IsDerived(status)) || SaysMore(status, error_)) {
+        error_ = status;
+      }
       // A derived error is not the one to report: its cause is on the way.
       ends_others = !IsDerived(status) && !ended_others_;
       ended_others_ |= ends_others;
