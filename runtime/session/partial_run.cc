@@ -242,6 +242,8 @@ class PartialStep : public std::enable_shared_from_this<PartialStep> {
     {
       MutexLock lock(mu_);
       if (--call->pending > 0) return;
+      // Whoever asks for nothing learns, too, that the step has failed.
+      if (call->error.ok() && has_ended_) call->error = status_;
       error = call->error;
       waits = (call->is_last || !error.ok()) && !has_ended_;
       if (waits) {
