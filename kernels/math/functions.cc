@@ -1,9 +1,9 @@
 // Exponential, logarithm, trigonometric and error functions, and their inverses' kin.
 #include <cmath>
-#include <limits>
 
 #include "core/op/gradient_context.h"
 #include "core/op/registry.h"
+#include "kernels/math/complex_log1p.h"
 #include "kernels/math/gradient_helpers.h"
 #include "kernels/math/packet_loops.h"
 #include "unsupported/Eigen/SpecialFunctions"
@@ -35,20 +35,7 @@ struct ComplexExpm1 {
   }
 };
 TANDEM_COMPLEX_FORMULA_(ComplexLog, std::log(x));
-// log(1 + x): the modulus through log1p(|1 + x|² - 1).
-struct ComplexLog1p {
-  template <typename T>
-  static std::complex<T> Apply(std::complex<T> x) {
-    const T a = x.real();
-    const T b = x.imag();
-    const std::complex<T> one_more(1 + a, b);
-    // Zero has no direction.
-    if (one_more == T(0)) return {std::log(T(0)), std::numeric_limits<T>::quiet_NaN()};
-    // Far from zero the squares lose nothing, and may overflow.
-    if (std::abs(a) > T(0.5) || std::abs(b) > T(0.5)) return std::log(one_more);
-    return {std::log1p(a * (a + 2) + b * b) / 2, std::arg(one_more)};
-  }
-};
+TANDEM_COMPLEX_FORMULA_(ComplexLog1p, Log1pOf(x));
 TANDEM_COMPLEX_FORMULA_(ComplexSin, std::sin(x));
 TANDEM_COMPLEX_FORMULA_(ComplexCos, std::cos(x));
 TANDEM_COMPLEX_FORMULA_(ComplexTan, std::tan(x));
