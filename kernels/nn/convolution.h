@@ -1,8 +1,8 @@
-// Two-dimensional convolution of images, and its two derivatives: the arithmetic, without ops.
+// Convolution of images and of volumes, and its two derivatives: the arithmetic, without ops.
 //
-// Filters are [height, width, input channels / groups, output channels] (TensorFlow's HWIO); output
-// channels of group g see the input channels of group g. "Convolution" is correlation, as
-// everywhere in this field: filters are not flipped.
+// Filters are [height, width, input channels / groups, output channels] (TensorFlow's HWIO), those
+// of volumes with a depth before; output channels of group g see the input channels of group g.
+// "Convolution" is correlation, as everywhere in this field: filters are not flipped.
 //
 // float32 goes to oneDNN (convolution_onednn.cc), whose primitives are cached by geometry and
 // number of threads. Other types go to plain loops, which also are what tests compare oneDNN with
@@ -28,18 +28,25 @@
 namespace tandem {
 
 struct Convolution {
+  // Of volumes, [batch, depth, height, width, channels] or with the channels second.
   DataFormat format = DataFormat::kNhwc;
   int64_t batch = 0;
   int64_t in_channels = 0;
   int64_t out_channels = 0;
   int64_t groups = 1;
+  bool is_volume = false;
+  WindowDim depth = {1, 1, 1, 1, 1, 0, 0};  // Of an image: one layer.
   WindowDim height;
   WindowDim width;
 
-  int64_t InputElements() const { return batch * in_channels * height.input * width.input; }
-  int64_t OutputElements() const { return batch * out_channels * height.output * width.output; }
+  int64_t InputElements() const {
+    return batch * in_channels * depth.input * height.input * width.input;
+  }
+  int64_t OutputElements() const {
+    return batch * out_channels * depth.output * height.output * width.output;
+  }
   int64_t FilterElements() const {
-    return height.window * width.window * (in_channels / groups) * out_channels;
+    return depth.window * height.window * width.window * (in_channels / groups) * out_channels;
   }
 };
 
@@ -76,7 +83,7 @@ absl::Status ConvolveFloatToFilter(const Convolution& conv, const float* input,
                                    const float* output_gradient, float* filter_gradient,
                                    int threads);
 
-// Plain loops, for images in NHWC whatever conv.format says. T is float, double or int32_t (whose
+// Plain loops, for channels last whatever conv.format says. T is float, double or int32_t (whose
 // overflow wraps around).
 template <typename T>
 void ConvolveDirect(const Convolution& conv, const T* input, const T* filter, T* output,

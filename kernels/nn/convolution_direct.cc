@@ -28,20 +28,29 @@ int64_t Position(const WindowDim& d, int64_t out, int64_t window) {
 // pixels of image n that meet, in a fixed order.
 template <typename F>
 void ForEachTap(const Convolution& conv, int64_t n, F f) {
-  const int64_t in_group = conv.in_channels / conv.groups;
-  for (int64_t y = 0; y < conv.height.output; ++y) {
-    for (int64_t x = 0; x < conv.width.output; ++x) {
-      const int64_t out =
-          ((n * conv.height.output + y) * conv.width.output + x) * conv.out_channels;
-      for (int64_t i = 0; i < conv.height.window; ++i) {
-        const int64_t row = Position(conv.height, y, i);
-        if (row < 0) continue;
-        for (int64_t j = 0; j < conv.width.window; ++j) {
-          const int64_t column = Position(conv.width, x, j);
-          if (column < 0) continue;
-          const int64_t in =
-              ((n * conv.height.input + row) * conv.width.input + column) * conv.in_channels;
-          f(in, out, (i * conv.width.window + j) * in_group * conv.out_channels);
+  const WindowDim& depth = conv.depth;
+  const WindowDim& height = conv.height;
+  const WindowDim& width = conv.width;
+  const int64_t tap_size = conv.in_channels / conv.groups * conv.out_channels;
+  int64_t out = n * depth.output * height.output * width.output * conv.out_channels;
+  for (int64_t z = 0; z < depth.output; ++z) {
+    for (int64_t y = 0; y < height.output; ++y) {
+      for (int64_t x = 0; x < width.output; ++x, out += conv.out_channels) {
+        for (int64_t h = 0; h < depth.window; ++h) {
+          const int64_t layer = Position(depth, z, h);
+          if (layer < 0) continue;
+          for (int64_t i = 0; i < height.window; ++i) {
+            const int64_t row = Position(height, y, i);
+            if (row < 0) continue;
+            for (int64_t j = 0; j < width.window; ++j) {
+              const int64_t column = Position(width, x, j);
+              if (column < 0) continue;
+              const int64_t pixel =
+                  ((n * depth.input + layer) * height.input + row) * width.input + column;
+              const int64_t tap = (h * height.window + i) * width.window + j;
+              f(pixel * conv.in_channels, out, tap * tap_size);
+            }
+          }
         }
       }
     }
@@ -49,7 +58,7 @@ void ForEachTap(const Convolution& conv, int64_t n, F f) {
 }
 
 double CostOfImage(const Convolution& conv) {
-  return 0.5 * static_cast<double>(conv.height.output * conv.width.output) *
+  return 0.5 * static_cast<double>(conv.depth.output * conv.height.output * conv.width.output) *
          static_cast<double>(conv.FilterElements());
 }
 

@@ -48,19 +48,37 @@ struct Primitive {
   memory::desc scratch;
 };
 
-memory::dims Pair(int64_t a, int64_t b) { return {a, b}; }
+// The numbers of the dimensions that windows move along, after those in `first`.
+memory::dims Spatial(const Convolution& c, int64_t WindowDim::*number, memory::dims first = {}) {
+  if (c.is_volume) first.push_back(c.depth.*number);
+  first.push_back(c.height.*number);
+  first.push_back(c.width.*number);
+  return first;
+}
+
+memory::format_tag ImageTag(const Convolution& c) {
+  using Tag = memory::format_tag;
+  if (c.is_volume) return c.format == DataFormat::kNhwc ? Tag::ndhwc : Tag::ncdhw;
+  return c.format == DataFormat::kNhwc ? Tag::nhwc : Tag::nchw;
+}
 
 memory::desc PlainFilter(const Convolution& c) {
   const int64_t in = c.in_channels / c.groups;
   const int64_t out = c.out_channels / c.groups;
-  const int64_t row = c.width.window * in * c.out_channels;
   const int64_t column = in * c.out_channels;
-  if (c.groups == 1) {
-    return memory::desc({out, in, c.height.window, c.width.window}, memory::data_type::f32,
-                        memory::dims{1, c.out_channels, row, column});
+  const int64_t row = c.width.window * column;
+  const int64_t layer = c.height.window * row;
+  memory::dims sizes = {out, in};
+  memory::dims strides = {1, c.out_channels};
+  if (c.groups > 1) {
+    sizes.insert(sizes.begin(), c.groups);
+    strides.insert(strides.begin(), out);
   }
-  return memory::desc({c.groups, out, in, c.height.window, c.width.window}, memory::data_type::f32,
-                      memory::dims{out, 1, c.out_channels, row, column});
+  if (c.is_volume) strides.push_back(layer);
+  strides.push_back(row);
+  strides.push_back(column);
+  return memory::desc(Spatial(c, &WindowDim::window, std::move(sizes)), memory::data_type::f32,
+                      strides);
 }
 
 dnnl::primitive_attr Attributes(const FusedActivation& activation) {
@@ -108,20 +126,20 @@ void Describe(const Desc& desc, const memory::desc& filter, bool to_plain, Primi
 std::shared_ptr<const Primitive> Make(const Convolution& c, Direction direction, bool has_bias,
                                       const FusedActivation& activation) {
   auto p = std::make_shared<Primitive>();
-  const auto tag =
-      c.format == DataFormat::kNhwc ? memory::format_tag::nhwc : memory::format_tag::nchw;
+  const auto tag = ImageTag(c);
   const auto f32 = memory::data_type::f32;
   const auto any = memory::format_tag::any;
-  p->input = memory::desc({c.batch, c.in_channels, c.height.input, c.width.input}, f32, tag);
-  p->output = memory::desc({c.batch, c.out_channels, c.height.output, c.width.output}, f32, tag);
+  p->input = memory::desc(Spatial(c, &WindowDim::input, {c.batch, c.in_channels}), f32, tag);
+  p->output = memory::desc(Spatial(c, &WindowDim::output, {c.batch, c.out_channels}), f32, tag);
   p->plain_filter = PlainFilter(c);
   memory::desc filter(p->plain_filter.dims(), f32, any);
   // The direct kernels leave most of a vector idle where there is one channel to compute.
   if (direction == Direction::kToInput && c.in_channels == c.groups) filter = p->plain_filter;
-  const memory::dims strides = Pair(c.height.stride, c.width.stride);
-  const memory::dims dilates = Pair(c.height.dilation - 1, c.width.dilation - 1);
-  const memory::dims before = Pair(c.height.pad_before, c.width.pad_before);
-  const memory::dims after = Pair(c.height.pad_after, c.width.pad_after);
+  const memory::dims strides = Spatial(c, &WindowDim::stride);
+  memory::dims dilates = Spatial(c, &WindowDim::dilation);
+  for (memory::dim& dilation : dilates) --dilation;  // oneDNN counts what is left out.
+  const memory::dims before = Spatial(c, &WindowDim::pad_before);
+  const memory::dims after = Spatial(c, &WindowDim::pad_after);
   // Never Winograd's algorithm: it is less exact, and was slower on images in a plain layout.
   const auto algorithm = dnnl::algorithm::convolution_direct;
   const dnnl::primitive_attr attr = Attributes(activation);
@@ -184,8 +202,9 @@ absl::StatusOr<Value> Find(const Convolution& c, Direction direction, bool has_b
                                         c.batch,
                                         c.in_channels,
                                         c.out_channels,
-                                        c.groups};
-  for (const WindowDim* d : {&c.height, &c.width}) {
+                                        c.groups,
+                                        c.is_volume};
+  for (const WindowDim* d : {&c.depth, &c.height, &c.width}) {
     key.insert(key.end(),
                {d->input, d->window, d->stride, d->dilation, d->pad_before, d->pad_after});
   }

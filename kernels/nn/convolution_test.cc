@@ -16,6 +16,9 @@ struct Geometry {
   int64_t batch, height, width, in, out, groups;
   int64_t window[2];
   WindowAttrs attrs;
+  // Of volumes: layers, and how many of them a window has.
+  int64_t depth = 0;
+  int64_t layers = 1;
 };
 
 WindowAttrs Attrs(Padding padding, int64_t stride = 1, int64_t dilation = 1,
@@ -53,6 +56,21 @@ const Geometry kGeometries[] = {
      2,
      {3, 3},
      Attrs(Padding::kValid, 1, 1, DataFormat::kNchw)},
+    {"Volume", 2, 7, 8, 3, 8, 1, {3, 3}, Attrs(Padding::kSame), 5, 3},
+    {"StridedVolume", 1, 8, 7, 8, 16, 1, {3, 2}, Attrs(Padding::kSame, 2), 6, 2},
+    {"DilatedVolume", 1, 8, 9, 4, 5, 1, {3, 3}, Attrs(Padding::kValid, 1, 2), 6, 2},
+    {"GroupedVolume", 1, 6, 6, 16, 16, 2, {3, 3}, Attrs(Padding::kSame), 4, 3},
+    {"VolumeChannelsFirst",
+     2,
+     7,
+     6,
+     3,
+     8,
+     1,
+     {3, 3},
+     Attrs(Padding::kSame, 2, 1, DataFormat::kNchw),
+     5,
+     3},
 };
 
 std::vector<float> Values(int64_t n, unsigned seed) {
@@ -75,6 +93,10 @@ class ConvolutionTest : public ::testing::TestWithParam<Geometry> {
     conv_.groups = g.groups;
     conv_.height = *g.attrs.Along(0, g.height, g.window[0]);
     conv_.width = *g.attrs.Along(1, g.width, g.window[1]);
+    if (g.depth > 0) {
+      conv_.is_volume = true;
+      conv_.depth = *g.attrs.Along(0, g.depth, g.layers);
+    }
     x_ = Values(conv_.InputElements(), 1);
     w_ = Values(conv_.FilterElements(), 2);
     dy_ = Values(conv_.OutputElements(), 3);

@@ -131,5 +131,41 @@ TEST(AvgPoolGrad, RefusesSizesThatAreNoShape) {
   }
 }
 
+// A window that is too large by one row: TensorFlow's kernels answer an empty tensor, and zeros for
+// gradients.
+TEST(Windows, WithoutRoomMakeEmptyImages) {
+  const Tensor x = Tensor::Zeros(kFloat32, {1, 2, 4, 2});
+  const Ints ones = {1, 1, 1, 1};
+  const AttrMap pool = {{"ksize", Ints{1, 3, 3, 1}}, {"strides", ones}, {"padding", "VALID"}};
+  const AttrMap conv = {{"strides", ones}, {"padding", "VALID"}};
+  const Tensor filter = Tensor::Zeros(kFloat32, {3, 3, 2, 2});
+  const Tensor empty = Tensor::Zeros(kFloat32, {1, 0, 2, 2});
+  const auto shape_of = [](const char* op, std::vector<Tensor> inputs, AttrMap attrs) {
+    const auto y = RunOp(op, std::move(inputs), std::move(attrs));
+    EXPECT_TRUE(y.ok()) << op << ": " << y.status();
+    return y.ok() ? (*y)[0].shape() : Shape();
+  };
+  EXPECT_EQ(shape_of("MaxPool", {x}, pool), empty.shape());
+  EXPECT_EQ(shape_of("AvgPool", {x}, pool), empty.shape());
+  EXPECT_EQ(shape_of("Conv2D", {x, filter}, conv), empty.shape());
+  EXPECT_EQ(shape_of("DepthwiseConv2dNative", {x, Tensor::Zeros(kFloat32, {3, 3, 2, 1})}, conv),
+            empty.shape());
+  EXPECT_EQ(shape_of("MaxPoolGrad", {x, empty, empty}, pool), x.shape());
+  const Tensor sizes = Tensor::Vector<int32_t>({1, 2, 4, 2});
+  EXPECT_EQ(shape_of("AvgPoolGrad", {sizes, empty}, pool), x.shape());
+  EXPECT_EQ(shape_of("Conv2DBackpropInput", {sizes, filter, empty}, conv), x.shape());
+  EXPECT_EQ(
+      shape_of("Conv2DBackpropFilter", {x, Tensor::Vector<int32_t>({3, 3, 2, 2}), empty}, conv),
+      filter.shape());
+  const Ints five = {1, 1, 1, 1, 1};
+  const Tensor volume = Tensor::Zeros(kFloat32, {1, 2, 2, 2, 1});
+  EXPECT_EQ(shape_of("MaxPool3D", {volume},
+                     {{"ksize", Ints{1, 3, 1, 1, 1}}, {"strides", five}, {"padding", "VALID"}}),
+            Shape({1, 0, 2, 2, 1}));
+  EXPECT_EQ(shape_of("Conv3D", {volume, Tensor::Zeros(kFloat32, {3, 1, 1, 1, 2})},
+                     {{"strides", five}, {"padding", "VALID"}}),
+            Shape({1, 0, 2, 2, 2}));
+}
+
 }  // namespace
 }  // namespace tandem::testing

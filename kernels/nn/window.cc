@@ -29,6 +29,14 @@ absl::Status CheckList(absl::string_view what, const std::vector<int64_t>& list,
   return absl::OkStatus();
 }
 
+constexpr const char* kAxisNames[] = {"rows", "columns"};
+
+absl::Status DoesNotFit(const WindowDim& d, int64_t extent, int64_t padded,
+                        absl::string_view what) {
+  return errors::InvalidArgument("a window of ", d.window, " (dilated: ", extent,
+                                 ") does not fit into ", padded, " ", what);
+}
+
 template <typename Word>
 void Transpose(const Word* from, Word* to, int64_t rows, int64_t columns) {
   constexpr int64_t kTile = 16;
@@ -106,40 +114,48 @@ absl::StatusOr<WindowAttrs> WindowAttrs::Parse(const std::string& data_format,
   return a;
 }
 
-absl::StatusOr<WindowDim> WindowAttrs::Along(int axis, int64_t input, int64_t window) const {
-  WindowDim d;
-  d.input = input;
-  d.window = window;
-  d.stride = strides[axis];
-  d.dilation = dilations[axis];
-  if (window < 1 || window > kLimit || input < 0 || input > kLimit) {
-    return errors::InvalidArgument("a window of ", window, " cannot move over ", input,
-                                   axis == 0 ? " rows" : " columns");
+absl::StatusOr<WindowDim> PlaceWindow(WindowDim d, Padding padding, const int64_t pads[2],
+                                      absl::string_view what) {
+  if (d.window < 1 || d.window > kLimit || d.input < 0 || d.input > kLimit) {
+    return errors::InvalidArgument("a window of ", d.window, " cannot move over ", d.input, " ",
+                                   what);
   }
-  const int64_t extent = (window - 1) * d.dilation + 1;
+  const int64_t extent = (d.window - 1) * d.dilation + 1;
   if (padding == Padding::kSame) {
-    d.output = (input + d.stride - 1) / d.stride;
-    const int64_t pad = std::max<int64_t>(0, (d.output - 1) * d.stride + extent - input);
+    d.output = (d.input + d.stride - 1) / d.stride;
+    const int64_t pad = std::max<int64_t>(0, (d.output - 1) * d.stride + extent - d.input);
     d.pad_before = pad / 2;
     d.pad_after = pad - d.pad_before;
     return d;
   }
-  d.pad_before = padding == Padding::kExplicit ? pads[axis][0] : 0;
-  d.pad_after = padding == Padding::kExplicit ? pads[axis][1] : 0;
-  const int64_t padded = input + d.pad_before + d.pad_after;
-  if (padded < extent) {
-    return errors::InvalidArgument("a window of ", window, " (dilated: ", extent,
-                                   ") does not fit into ", padded,
-                                   axis == 0 ? " rows" : " columns");
-  }
-  d.output = (padded - extent) / d.stride + 1;
+  d.pad_before = padding == Padding::kExplicit ? pads[0] : 0;
+  d.pad_after = padding == Padding::kExplicit ? pads[1] : 0;
+  const int64_t padded = d.input + d.pad_before + d.pad_after;
+  if (padded <= extent - 2 * d.stride) return DoesNotFit(d, extent, padded, what);
+  // The division rounds towards zero.
+  d.output = (padded - extent + d.stride) / d.stride;
   return d;
 }
 
+absl::StatusOr<int64_t> WindowOutputSize(WindowDim d, Padding padding, const int64_t pads[2],
+                                         absl::string_view what) {
+  if (d.input < 0 || (d.window < 0 && padding != Padding::kSame)) return PartialShape::kUnknownDim;
+  d.window = d.window < 0 ? 1 : d.window;
+  TANDEM_ASSIGN_OR_RETURN(const WindowDim placed, PlaceWindow(d, padding, pads, what));
+  const int64_t extent = (placed.window - 1) * placed.dilation + 1;
+  const int64_t padded = placed.input + placed.pad_before + placed.pad_after;
+  if (padded < extent) return DoesNotFit(placed, extent, padded, what);
+  return placed.output;
+}
+
+absl::StatusOr<WindowDim> WindowAttrs::Along(int axis, int64_t input, int64_t window) const {
+  return PlaceWindow({input, window, strides[axis], dilations[axis]}, padding, pads[axis],
+                     kAxisNames[axis]);
+}
+
 absl::StatusOr<int64_t> WindowAttrs::OutputSize(int axis, int64_t input, int64_t window) const {
-  if (input < 0 || (window < 0 && padding != Padding::kSame)) return PartialShape::kUnknownDim;
-  TANDEM_ASSIGN_OR_RETURN(const WindowDim d, Along(axis, input, window < 0 ? 1 : window));
-  return d.output;
+  return WindowOutputSize({input, window, strides[axis], dilations[axis]}, padding, pads[axis],
+                          kAxisNames[axis]);
 }
 
 void TransposeImages(const void* from, void* to, int64_t batch, int64_t rows, int64_t columns,

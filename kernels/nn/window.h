@@ -40,6 +40,17 @@ struct WindowDim {
   int64_t pad_after = 0;
 };
 
+// The window of `window` elements with the stride and dilation of `d` over `input` elements;
+// `pads`, before and after, are those of explicit padding. A window that is too large by less than
+// a stride has no output, as TensorFlow counts. InvalidArgument: it is too large by more; `what`
+// names the elements ("rows").
+absl::StatusOr<WindowDim> PlaceWindow(WindowDim d, Padding padding, const int64_t pads[2],
+                                      absl::string_view what);
+// The same for shape functions, -1 when `d.input` or `d.window` is unknown (-1). They refuse every
+// window that is too large, as TensorFlow's do.
+absl::StatusOr<int64_t> WindowOutputSize(WindowDim d, Padding padding, const int64_t pads[2],
+                                         absl::string_view what);
+
 // The attributes of an op with windows, for height (0) and width (1).
 struct WindowAttrs {
   DataFormat format = DataFormat::kNhwc;
@@ -58,10 +69,9 @@ struct WindowAttrs {
                                            const std::vector<int64_t>* explicit_paddings,
                                            absl::StatusCode other_stride);
 
-  // The window along height (axis 0) or width (axis 1). InvalidArgument: it does not fit into the
-  // padded input.
+  // PlaceWindow along height (axis 0) or width (axis 1).
   absl::StatusOr<WindowDim> Along(int axis, int64_t input, int64_t window) const;
-  // The output's size alone, -1 when `input` or `window` is unknown (-1).
+  // WindowOutputSize, likewise.
   absl::StatusOr<int64_t> OutputSize(int axis, int64_t input, int64_t window) const;
 };
 

@@ -32,7 +32,22 @@ TEST(Window, DilationWidensTheWindow) {
   ASSERT_TRUE(attrs.ok());
   EXPECT_EQ(attrs->Along(0, 7, 3)->output, 1);
   EXPECT_EQ(attrs->Along(1, 7, 3)->output, 5);
-  EXPECT_EQ(attrs->Along(0, 6, 3).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(attrs->Along(0, 5, 3).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// As TensorFlow's division rounds: kernels answer nothing, shape functions an error.
+TEST(Window, AWindowTooLargeByLessThanAStrideHasNoOutput) {
+  const auto attrs = Parse("VALID", {1, 1, 3, 1});
+  ASSERT_TRUE(attrs.ok());
+  EXPECT_EQ(attrs->Along(0, 4, 5)->output, 0);
+  EXPECT_EQ(attrs->Along(0, 3, 5).status().code(), absl::StatusCode::kInvalidArgument);
+  for (const int64_t input : {0, 1, 2, 3, 4}) EXPECT_EQ(attrs->Along(1, input, 5)->output, 0);
+  EXPECT_EQ(attrs->Along(1, 5, 5)->output, 1);
+  EXPECT_EQ(attrs->Along(1, 0, 6).status().code(), absl::StatusCode::kInvalidArgument);
+  for (const int64_t input : {0, 4}) {
+    EXPECT_EQ(attrs->OutputSize(1, input, 5).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(*attrs->OutputSize(1, 5, 5), 1);
 }
 
 TEST(Window, ReadsExplicitPaddingInEitherLayout) {

@@ -232,7 +232,7 @@ def _convolutions():
         case(forward,
              "error/filter_too_large",
              x,
-             data(forward, "ew5", (5, 5, 2, 2)),
+             data(forward, "ew6", (6, 6, 2, 2)),
              error=True,
              **valid)
         case(forward,
@@ -429,7 +429,7 @@ def _pooling():
         case(op,
              "error/window_too_large",
              np.zeros((1, 2, 2, 1), np.float32),
-             ksize=[1, 3, 3, 1],
+             ksize=[1, 4, 4, 1],
              strides=[1, 1, 1, 1],
              padding="VALID",
              error=True)
