@@ -189,5 +189,51 @@ TEST(MatrixBandPart, InPlaceOrNot) {
   EXPECT_EQ(Text(x), "[2,3] | 0 1 2 3 4 5");
 }
 
+TEST(SpaceToBatch, ElementsAtOnePlaceOfAllBlocksComeTogether) {
+  const Tensor x = Counting({1, 4});
+  EXPECT_EQ(Text(Evaluate("SpaceToBatchND",
+                          {x, Ints32({2}), Tensor::FromValues<int32_t>({1, 2}, {0, 0})})[0]),
+            "[2,2] | 0 2 1 3");
+  const Tensor paddings = Tensor::FromValues<int32_t>({1, 2}, {1, 1});
+  const Tensor padded = Evaluate("SpaceToBatchND", {x, Ints32({3}), paddings})[0];
+  EXPECT_EQ(Text(padded), "[3,2] | 0 2 0 3 1 0");
+  EXPECT_EQ(Text(Evaluate("BatchToSpaceND", {padded, Ints32({3}), paddings})[0]),
+            "[1,4] | 0 1 2 3");
+}
+
+TEST(SpaceToBatch, ExtremeArgumentsAreRefused) {
+  const int64_t greatest = std::numeric_limits<int64_t>::max();
+  const Tensor x = Tensor::Zeros(kFloat32, {1, 0, 0});
+  for (const char* op : {"SpaceToBatchND", "BatchToSpaceND"}) {
+    for (const int64_t block : {int64_t{1} << 40, greatest, int64_t{0}, int64_t{-1}}) {
+      const Tensor blocks = Tensor::Vector<int64_t>({block, block});
+      const Tensor none = Tensor::Zeros(kInt64, {2, 2});
+      EXPECT_EQ(Failure(op, {x, blocks, none}).code(), kInvalid);
+    }
+    const Tensor paddings = Tensor::FromValues<int64_t>({2, 2}, {greatest, greatest, 0, 0});
+    EXPECT_EQ(Failure(op, {x, Tensor::Vector<int64_t>({1, 1}), paddings}).code(), kInvalid);
+  }
+}
+
+TEST(SpaceToDepth, ABlockBecomesThePixelsChannels) {
+  const Tensor x = Counting({1, 2, 4, 1});
+  const Tensor y = Evaluate("SpaceToDepth", {x}, {{"block_size", 2}})[0];
+  EXPECT_EQ(Text(y), "[1,1,2,4] | 0 1 4 5 2 3 6 7");
+  EXPECT_EQ(Text(Evaluate("DepthToSpace", {y}, {{"block_size", 2}})[0]), Text(x));
+  EXPECT_EQ(Failure("DepthToSpace", {x}, {{"block_size", int64_t{1} << 40}}).code(), kInvalid);
+}
+
+TEST(Roll, ElementsComeInAtTheOtherEnd) {
+  const Tensor x = Counting({2, 3});
+  EXPECT_EQ(Text(Evaluate("Roll", {x, Ints32({1, -1}), Ints32({0, 1})})[0]), "[2,3] | 4 5 3 1 2 0");
+  const Tensor same = Evaluate("Roll", {x, Ints32({4}), Ints32({0})})[0];
+  EXPECT_TRUE(same.SharesBufferWith(x));
+  const int64_t least = std::numeric_limits<int64_t>::min();
+  EXPECT_EQ(Text(Evaluate("Roll", {x, Tensor::Vector<int64_t>({least, least}), Ints32({1, 1})})[0]),
+            Text(Evaluate("Roll", {x, Ints32({-4}), Ints32({1})})[0]));
+  EXPECT_EQ(Failure("Roll", {Tensor::Scalar(1.0f), Tensor::Scalar(1), Tensor::Scalar(0)}).code(),
+            kInvalid);
+}
+
 }  // namespace
 }  // namespace tandem::array
