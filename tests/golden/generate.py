@@ -25,8 +25,9 @@ from generator import harness, optable  # noqa: E402
 # One module for each family of ops, in generator/.
 FAMILIES = [
     "unary", "binary", "reduction", "array", "indexing", "convolution", "nn", "state", "optimizer",
-    "random_ops", "control_flow", "functions", "lists_queues", "stacks_arrays", "strings",
-    "lookup", "counting"
+    "random_ops", "control_flow", "functions", "lists_queues", "stacks_arrays",
+    "einsum", "special", "image", "volume", "spaces", "transforms",
+    "strings", "lookup", "counting"
 ]
 
 

@@ -86,7 +86,13 @@ std::vector<GradientCase> WindowCases();
 std::vector<GradientCase> ControlCases();
 std::vector<GradientCase> LoopCases();
 std::vector<GradientCase> DataCases();
+std::vector<GradientCase> EinsumCases();
+std::vector<GradientCase> SpecialFunctionCases();
+std::vector<GradientCase> ImageCases();
+std::vector<GradientCase> VolumeCases();
 std::vector<GradientCase> RaggedCases();
+std::vector<GradientCase> SpaceCases();
+std::vector<GradientCase> TransformCases();
 
 // --- Inputs. All are made of their arguments alone: the same in every run.
 

@@ -17,7 +17,8 @@ const std::vector<GradientCase>& AllCases() {
   static const auto* const cases = [] {
     auto* const all = new std::vector<GradientCase>;
     for (auto* family : {MathCases, ReductionCases, ArrayCases, IndexCases, NnCases, WindowCases,
-                         ControlCases, LoopCases, DataCases, RaggedCases}) {
+                         ControlCases, LoopCases, DataCases, EinsumCases, SpecialFunctionCases,
+                         ImageCases, RaggedCases, VolumeCases, SpaceCases, TransformCases}) {
       for (GradientCase& c : family()) all->push_back(std::move(c));
     }
     return all;
