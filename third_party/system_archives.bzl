@@ -16,6 +16,7 @@ _PREFIXES = [
     "libgpr.",
     "libgrpc.",
     "libgrpc++.",
+    "libgrpc++_reflection.",
     "libprotobuf.",
     "libre2.",
     "libsnappy.",
