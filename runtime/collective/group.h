@@ -116,6 +116,8 @@ struct Request {
   std::vector<int> members;   // Ranks, ascending; empty: all. `root` and counts go by this order.
   std::vector<int> replicas;  // Deterministic all-reduce: see Problem.
 
+  // By which members' operations find each other. Used once in a generation, or again only when the
+  // former operation has ended at all members.
   int64_t instance = 0;
   int64_t step = 0;
   uint32_t phase = 0;

@@ -28,6 +28,11 @@ constexpr auto kTick = std::chrono::milliseconds(250);
 constexpr size_t kForgotten = 4096;
 // How long a mesh that ends waits for its last messages to leave.
 constexpr auto kFlushTime = std::chrono::seconds(1);
+// Where a thread may be in the way of the very process that it waits for, it gives the core away
+// between looks. If that took so long, the core went to a stranger, for a whole slice of time: the
+// next waits sleep at once.
+constexpr std::chrono::microseconds kStrangersSlice{800};
+constexpr int kWaitsWithoutYield = 64;
 // Longest text of a peer's error that is believed.
 constexpr size_t kMaxText = 4096;
 
@@ -544,6 +549,7 @@ bool Mesh::DriveUntil(const std::atomic<bool>& done, absl::Time deadline) {
       for (const auto& transport : transports_) transport->Awake();
     }
   }
+  if (waits_without_yield_.load() > 0) waits_without_yield_.fetch_sub(1);
   SteadyTime last_moved = start;
   bool result = false;
   for (;;) {
@@ -558,11 +564,14 @@ bool Mesh::DriveUntil(const std::atomic<bool>& done, absl::Time deadline) {
       continue;
     }
     if (now >= end) break;
-    if (now - last_moved < kShortSpin) {
-      if (crowded) {
-        sched_yield();
-      } else {
-        SpinPause();
+    if (now - last_moved < kShortSpin && !crowded) {
+      SpinPause();
+      continue;
+    }
+    if (now - last_moved < kShortSpin && waits_without_yield_.load() <= 0) {
+      sched_yield();
+      if (steady_clock::now() - now > kStrangersSlice) {
+        waits_without_yield_.store(kWaitsWithoutYield);
       }
       continue;
     }

@@ -238,6 +238,8 @@ class Mesh final : public FrameReceiver {
   Observer* const observer_;
   const OwnedFd kick_;  // An eventfd that wakes the sleeping leader.
 
+  std::atomic<int> waits_without_yield_{0};
+
   mutable Mutex mu_;
   CondVar changed_;
   std::vector<Peer> peers_ ABSL_GUARDED_BY(mu_);

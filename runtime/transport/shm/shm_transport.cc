@@ -86,7 +86,9 @@ bool ShmTransport::Flush(Link& link) {
     // An announcement has no payload, and its offset is its own.
     if (header.kind == FrameKind::kData) header.offset = message.sent;
     if (!link.peer.out.Write(header, message.payload.data() + message.sent)) {
-      link.peer.out.writer_waits().store(1, std::memory_order_seq_cst);
+      link.peer.out.writer_waits().store(1, std::memory_order_relaxed);
+      // Between this and the look at the room; the reader has one between making room and its look.
+      std::atomic_thread_fence(std::memory_order_seq_cst);
       if (!link.peer.out.HasRoomFor(header.payload_bytes)) break;
       continue;
     }
