@@ -1,6 +1,10 @@
 // Bytes that no client would send: whatever comes, the server answers, and goes on.
+#include <iterator>
+#include <limits>
+#include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -8,8 +12,10 @@
 #include "core/base/mutex.h"
 #include "core/graph/export.h"
 #include "core/graph/function_body.h"
+#include "google/protobuf/message.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
+#include "proto/host_transfer.grpc.pb.h"
 #include "runtime/rpc/remote_server.h"
 #include "runtime/rpc/test_cluster.h"
 
@@ -95,6 +101,164 @@ TEST_F(HostileRequestsTest, AnyBytesForAnyMethodAreAnswered) {
         for (char& byte : bytes) byte = static_cast<char>(random());
         const grpc::Status status = Call(path, bytes);
         EXPECT_NE(status.error_code(), grpc::StatusCode::UNAVAILABLE) << path;
+      }
+    }
+  }
+  ExpectAlive();
+}
+
+// Fills messages with values of the kinds that their fields have: what parses, and means nothing.
+class Filler {
+ public:
+  // `words`: what strings are taken from.
+  Filler(std::vector<std::string> words, std::mt19937* random)
+      : words_(std::move(words)), random_(*random) {}
+
+  void Fill(google::protobuf::Message* message, int depth = 0) {
+    const google::protobuf::Descriptor* const type = message->GetDescriptor();
+    const google::protobuf::Reflection* const reflection = message->GetReflection();
+    for (int i = 0; i < type->field_count(); ++i) {
+      const google::protobuf::FieldDescriptor* const field = type->field(i);
+      // What is nested is rarer the deeper it lies.
+      if (random_() % 3 == 0 ||
+          (IsMessage(*field) && random_() % 4 < static_cast<uint32_t>(depth))) {
+        continue;
+      }
+      const uint32_t count = field->is_repeated() ? random_() % 3 : 1;
+      for (uint32_t n = 0; n < count; ++n) FillField(message, *reflection, field, depth);
+    }
+  }
+
+ private:
+  using Field = google::protobuf::FieldDescriptor;
+
+  static bool IsMessage(const Field& field) { return field.cpp_type() == Field::CPPTYPE_MESSAGE; }
+
+  int64_t Number() {
+    static constexpr int64_t kNumbers[] = {0,
+                                           1,
+                                           2,
+                                           3,
+                                           -1,
+                                           7,
+                                           100,
+                                           int64_t{1} << 31,
+                                           int64_t{1} << 40,
+                                           std::numeric_limits<int64_t>::max(),
+                                           std::numeric_limits<int64_t>::min()};
+    return kNumbers[random_() % std::size(kNumbers)];
+  }
+
+  void FillField(google::protobuf::Message* message, const google::protobuf::Reflection& reflection,
+                 const Field* field, int depth) {
+    const auto set = [&](auto add, auto set, auto value) {
+      if (field->is_repeated()) {
+        (reflection.*add)(message, field, value);
+      } else {
+        (reflection.*set)(message, field, value);
+      }
+    };
+    using Reflection = google::protobuf::Reflection;
+    switch (field->cpp_type()) {
+      case Field::CPPTYPE_INT32:
+        return set(&Reflection::AddInt32, &Reflection::SetInt32, static_cast<int32_t>(Number()));
+      case Field::CPPTYPE_INT64:
+        return set(&Reflection::AddInt64, &Reflection::SetInt64, Number());
+      case Field::CPPTYPE_UINT32:
+        return set(&Reflection::AddUInt32, &Reflection::SetUInt32, static_cast<uint32_t>(Number()));
+      case Field::CPPTYPE_UINT64:
+        return set(&Reflection::AddUInt64, &Reflection::SetUInt64, static_cast<uint64_t>(Number()));
+      case Field::CPPTYPE_FLOAT:
+        return set(&Reflection::AddFloat, &Reflection::SetFloat, static_cast<float>(Number()));
+      case Field::CPPTYPE_DOUBLE:
+        return set(&Reflection::AddDouble, &Reflection::SetDouble, static_cast<double>(Number()));
+      case Field::CPPTYPE_BOOL:
+        return set(&Reflection::AddBool, &Reflection::SetBool, random_() % 2 == 0);
+      case Field::CPPTYPE_ENUM:
+        return set(&Reflection::AddEnumValue, &Reflection::SetEnumValue,
+                   static_cast<int>(random_() % 25));
+      case Field::CPPTYPE_STRING: {
+        const std::string& word = words_[random_() % words_.size()];
+        if (field->is_repeated()) {
+          reflection.AddString(message, field, word);
+        } else {
+          reflection.SetString(message, field, word);
+        }
+        return;
+      }
+      case Field::CPPTYPE_MESSAGE:
+        if (depth < 5) {
+          Fill(field->is_repeated() ? reflection.AddMessage(message, field)
+                                    : reflection.MutableMessage(message, field),
+               depth + 1);
+        }
+        return;
+    }
+  }
+
+  const std::vector<std::string> words_;
+  std::mt19937& random_;
+};
+
+// Of all methods that the server has: those of TensorFlow's services, and its own.
+TEST_F(HostileRequestsTest, WellFormedNonsenseForAnyMethodIsAnswered) {
+  Scope s = Scope::NewRoot();
+  const Output x =
+      s.WithOpName("x").Call("Placeholder", {}, {{"dtype", kFloat32}, {"shape", PartialShape({})}});
+  s.WithOpName("y").Call("Neg", {x});
+  TestClient client(cluster_.address(kWorker));
+  ASSERT_TRUE(client.Create(s).ok());
+  tensorflow::GetStatusResponse status;
+  ASSERT_TRUE(tensorflow::WorkerService::NewStub(channel_)
+                  ->GetStatus(TestContext().get(), {}, &status)
+                  .ok());
+  const std::string device = status.device_attributes(0).name();
+  const std::string incarnation =
+      absl::StrCat(absl::Hex(status.device_attributes(0).incarnation(), absl::kZeroPad16));
+  std::mt19937 random(Seed());
+  Filler filler({"",
+                 "x",
+                 "y",
+                 "x:0",
+                 "y:0",
+                 "^y",
+                 "y:99999999999",
+                 client.handle(),
+                 "0",
+                 "0000000000000001",
+                 device,
+                 "/job:worker/replica:0/task:0",
+                 "Neg",
+                 "Const",
+                 "T",
+                 "dtype",
+                 "value",
+                 "localhost",
+                 "type.googleapis.com/tandem.host_transfers.LoanRequest",
+                 absl::StrCat(device, ";", incarnation, ";", device, ";x:0;0:0"),
+                 std::string(3000, 'a'),
+                 std::string("\0\xff\x80", 3)},
+                &random);
+  const google::protobuf::DescriptorPool& pool =
+      *google::protobuf::DescriptorPool::generated_pool();
+  for (const char* name : {"tensorflow.MasterService", "tensorflow.WorkerService",
+                           "tandem.host_transfers.HostTransferService"}) {
+    const google::protobuf::ServiceDescriptor* const service = pool.FindServiceByName(name);
+    ASSERT_NE(service, nullptr) << name;
+    for (int i = 0; i < service->method_count(); ++i) {
+      const google::protobuf::MethodDescriptor& method = *service->method(i);
+      const std::string path = absl::StrCat("/", name, "/", method.name());
+      for (int round = 0; round < 25; ++round) {
+        const std::unique_ptr<google::protobuf::Message> request(
+            google::protobuf::MessageFactory::generated_factory()
+                ->GetPrototype(method.input_type())
+                ->New());
+        filler.Fill(request.get());
+        std::string bytes = request->SerializePartialAsString();
+        if (round % 3 == 0) bytes = Mutated(std::move(bytes), random);
+        const grpc::Status ended = Call(path, bytes);
+        EXPECT_NE(ended.error_code(), grpc::StatusCode::UNAVAILABLE)
+            << path << ": " << ended.error_message();
       }
     }
   }

@@ -4,8 +4,8 @@
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -149,7 +149,7 @@ absl::StatusOr<std::string> ResolveBindAddress(const std::string& text) {
   return address;
 }
 
-absl::Status CheckCanListen(const std::string& host, int port) {
+absl::StatusOr<OwnedFd> ListenOn(const std::string& host, int port) {
   const std::optional<Address> address = ParseAddress(host);
   if (!address.has_value()) {
     return errors::InvalidArgument("cannot listen on '", host, "': it is no address in figures");
@@ -169,25 +169,28 @@ absl::Status CheckCanListen(const std::string& host, int port) {
     v6->sin6_addr = address->v6;
     length = sizeof(*v6);
   }
-  const int number = socket(address->family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  // All interfaces, on a machine without IPv6: gRPC takes the other version then.
-  if (number < 0 && errno == EAFNOSUPPORT && host == "::") return CheckCanListen("0.0.0.0", port);
-  int error = number < 0 ? errno : 0;
+  OwnedFd listener(socket(address->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  // All interfaces, on a machine without IPv6.
+  if (!listener.is_valid() && errno == EAFNOSUPPORT && host == "::") {
+    return ListenOn("0.0.0.0", port);
+  }
+  int error = listener.is_valid() ? 0 : errno;
   if (error == 0) {
-    // As gRPC has it: connections of an earlier server that are still closing do not matter.
     const int on = 1;
     const int off = 0;
-    setsockopt(number, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    // Connections of an earlier server that are still closing do not matter.
+    setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    // Connections that are accepted have it, too: what is sent leaves at once.
+    setsockopt(listener.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     if (address->family == AF_INET6) {
-      setsockopt(number, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+      setsockopt(listener.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
     }
-    if (bind(number, reinterpret_cast<const sockaddr*>(&storage), length) != 0 ||
-        listen(number, 1) != 0) {
+    if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&storage), length) != 0 ||
+        listen(listener.get(), SOMAXCONN) != 0) {
       error = errno;
     }
   }
-  if (number >= 0) close(number);
-  if (error == 0) return absl::OkStatus();
+  if (error == 0) return listener;
   const std::string what = absl::StrCat(
       "cannot listen on ", address->family == AF_INET ? host : absl::StrCat("[", host, "]"), ":",
       port, ": ");
@@ -206,6 +209,21 @@ absl::Status CheckCanListen(const std::string& host, int port) {
     default:
       return errors::Unavailable(what, std::strerror(error));
   }
+}
+
+absl::Status CheckCanListen(const std::string& host, int port) {
+  return ListenOn(host, port).status();
+}
+
+absl::StatusOr<int> PortOf(const OwnedFd& listener) {
+  sockaddr_storage storage = {};
+  socklen_t length = sizeof(storage);
+  if (getsockname(listener.get(), reinterpret_cast<sockaddr*>(&storage), &length) != 0) {
+    return absl::ErrnoToStatus(errno, "the port of a socket is not known");
+  }
+  return ntohs(storage.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_port
+                   : reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
 }
 
 }  // namespace tandem

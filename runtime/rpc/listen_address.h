@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "runtime/transport/fd_passing.h"
 
 namespace tandem {
 
@@ -24,10 +25,14 @@ std::string ListenHost(const std::string& host);
 // "localhost", or a name, which is looked up. InvalidArgument: it is none of these.
 absl::StatusOr<std::string> ResolveBindAddress(const std::string& text);
 
-// Whether a server can listen on the address (in figures) and port (0: any), by trying.
-// Unavailable: the port is taken. InvalidArgument: no interface of this machine has the address.
+// A socket that listens on the address (in figures) and port (0: one that is free). Unavailable:
+// the port is taken. InvalidArgument: no interface of this machine has the address.
 // PermissionDenied: this user may not. Messages name both.
+absl::StatusOr<OwnedFd> ListenOn(const std::string& host, int port);
+// Whether that can be done, by trying.
 absl::Status CheckCanListen(const std::string& host, int port);
+// The port that it listens on.
+absl::StatusOr<int> PortOf(const OwnedFd& listener);
 
 }  // namespace tandem
 

@@ -65,5 +65,16 @@ TEST(ListenAddress, TheReasonIsTheSystems) {
   EXPECT_TRUE(CheckCanListen("127.0.0.1", 0).ok());
 }
 
+TEST(ListenAddress, AFreePortIsPickedAndKnown) {
+  for (const char* host : {"127.0.0.1", "::"}) {
+    const auto listener = ListenOn(host, 0);
+    ASSERT_TRUE(listener.ok()) << listener.status();
+    const auto port = PortOf(*listener);
+    ASSERT_TRUE(port.ok()) << port.status();
+    EXPECT_GT(*port, 0);
+    EXPECT_EQ(CheckCanListen(host, *port).code(), absl::StatusCode::kUnavailable);
+  }
+}
+
 }  // namespace
 }  // namespace tandem

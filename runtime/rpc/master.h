@@ -31,6 +31,7 @@
 #include "runtime/rpc/master_session.h"
 #include "runtime/rpc/recent_requests.h"
 #include "runtime/rpc/server_limits.h"
+#include "runtime/rpc/step_messages.h"
 #include "runtime/rpc/worker.h"
 
 namespace tandem {
@@ -70,11 +71,12 @@ class Master {
 
   // Also a call of a partial run. Cancelling `cancellation`, which outlives the step, ends it. An
   // error of a step that wants it so is in the response, and the status OK.
-  void RunStep(const tensorflow::RunStepRequest& request, tensorflow::RunStepResponse* response,
-               CancellationManager* cancellation, Done done);
-  void RunCallable(const tensorflow::RunCallableRequest& request,
-                   tensorflow::RunCallableResponse* response, CancellationManager* cancellation,
-                   Done done);
+  // `feeds`: the request's, apart from it; `response` gets the answer, with the results.
+  void RunStep(const tensorflow::RunStepRequest& request, std::vector<ReadTensor> feeds,
+               grpc::ByteBuffer* response, CancellationManager* cancellation, Done done);
+  void RunCallable(const tensorflow::RunCallableRequest& request, std::vector<ReadTensor> feeds,
+                   grpc::ByteBuffer* response, CancellationManager* cancellation, Done done);
+  const ServerLimits& limits() const { return limits_; }
   // How long the step may take, in milliseconds, as its options or its session's say. 0: for ever.
   int64_t StepTimeout(const tensorflow::RunStepRequest& request) const;
   // The timeout with which the callable that is to be run was made, in milliseconds. 0: none, or

@@ -1,18 +1,37 @@
 #include "runtime/rpc/master_service.h"
 
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/base/status.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/master_service.grpc.pb.h"
 #include "runtime/device/out_of_memory.h"
 #include "runtime/rpc/server_call.h"
+#include "runtime/rpc/step_messages.h"
 
 namespace tandem {
 namespace {
 
-class MasterServiceImpl final : public tensorflow::MasterService::CallbackService {
+using tensorflow::MasterService;
+
+// The messages with the values of steps are read and written here; all others by generated code.
+template <typename Base>
+using Steps = MasterService::WithRawCallbackMethod_RunStep<
+    MasterService::WithRawCallbackMethod_RunCallable<Base>>;
+template <typename Base>
+using Sessions = MasterService::WithCallbackMethod_CreateSession<
+    MasterService::WithCallbackMethod_ExtendSession<MasterService::WithCallbackMethod_CloseSession<
+        MasterService::WithCallbackMethod_ListDevices<
+            MasterService::WithCallbackMethod_Reset<Base>>>>>;
+template <typename Base>
+using Signatures = MasterService::WithCallbackMethod_PartialRunSetup<
+    MasterService::WithCallbackMethod_MakeCallable<
+        MasterService::WithCallbackMethod_ReleaseCallable<Base>>>;
+
+class MasterServiceImpl final : public Steps<Sessions<Signatures<MasterService::Service>>> {
  public:
   MasterServiceImpl(Master* master, ControlThreads* control)
       : master_(*master), control_(*control) {}
@@ -82,26 +101,42 @@ class MasterServiceImpl final : public tensorflow::MasterService::CallbackServic
     return EndedCall(context, master_.ReleaseCallable(*request));
   }
 
-  grpc::ServerUnaryReactor* RunStep(grpc::CallbackServerContext*,
-                                    const tensorflow::RunStepRequest* request,
-                                    tensorflow::RunStepResponse* response) override {
+  grpc::ServerUnaryReactor* RunStep(grpc::CallbackServerContext* context,
+                                    const grpc::ByteBuffer* bytes,
+                                    grpc::ByteBuffer* response) override {
+    auto request = std::make_shared<tensorflow::RunStepRequest>();
+    absl::StatusOr<std::vector<ReadTensor>> feeds = Decode(*bytes, kRunStepFeeds, request.get());
+    if (!feeds.ok()) return EndedCall(context, feeds.status());
     auto* const call = new ServerCall;
     call->CancelAfter(master_.StepTimeout(*request), "timeout_in_ms");
-    master_.RunStep(*request, response, call->cancellation(),
-                    [call](const absl::Status& status) { call->End(status); });
+    master_.RunStep(*request, *std::move(feeds), response, call->cancellation(),
+                    [call, request](const absl::Status& status) { call->End(status); });
     return call;
   }
-  grpc::ServerUnaryReactor* RunCallable(grpc::CallbackServerContext*,
-                                        const tensorflow::RunCallableRequest* request,
-                                        tensorflow::RunCallableResponse* response) override {
+  grpc::ServerUnaryReactor* RunCallable(grpc::CallbackServerContext* context,
+                                        const grpc::ByteBuffer* bytes,
+                                        grpc::ByteBuffer* response) override {
+    auto request = std::make_shared<tensorflow::RunCallableRequest>();
+    absl::StatusOr<std::vector<ReadTensor>> feeds =
+        Decode(*bytes, kRunCallableFeeds, request.get());
+    if (!feeds.ok()) return EndedCall(context, feeds.status());
     auto* const call = new ServerCall;
     call->CancelAfter(master_.CallableTimeout(*request), "timeout_in_ms");
-    master_.RunCallable(*request, response, call->cancellation(),
-                        [call](const absl::Status& status) { call->End(status); });
+    master_.RunCallable(*request, *std::move(feeds), response, call->cancellation(),
+                        [call, request](const absl::Status& status) { call->End(status); });
     return call;
   }
 
  private:
+  // `bytes`: a copy of references to its slices.
+  absl::StatusOr<std::vector<ReadTensor>> Decode(grpc::ByteBuffer bytes, TensorField field,
+                                                 google::protobuf::MessageLite* request) const {
+    return CatchOutOfMemory([&] {
+      return DecodeStepMessage(&bytes, field,
+                               static_cast<size_t>(master_.limits().request_tensor_bytes), request);
+    });
+  }
+
   Master& master_;
   ControlThreads& control_;
 };

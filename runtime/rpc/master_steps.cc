@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "core/tensor/tensor_proto.h"
 #include "runtime/device/out_of_memory.h"
 #include "runtime/rpc/master.h"
+#include "runtime/rpc/step_messages.h"
 
 namespace tandem {
 namespace {
@@ -18,42 +18,52 @@ RunSignature SignatureOf(const tensorflow::PartialRunSetupRequest& request) {
   return signature;
 }
 
-// Puts the results of a step into its response. An error is in the body if the request wants it so.
+// Encodes the results of a step with the rest of its response. An error is in the body if the
+// request wants it so.
 Session::Callable::Done Answer(const tensorflow::RunStepRequest& request,
-                               tensorflow::RunStepResponse* response, Master::Done done) {
+                               std::shared_ptr<tensorflow::RunStepResponse> rest,
+                               grpc::ByteBuffer* response, Master::Done done) {
   // The names are the very words of the request.
   return [names = std::vector<std::string>(request.fetch().begin(), request.fetch().end()),
-          in_body = request.store_errors_in_response_body(), response,
+          in_body = request.store_errors_in_response_body(), rest = std::move(rest), response,
           done = std::move(done)](absl::StatusOr<std::vector<Tensor>> results) mutable {
-    absl::Status status = results.status();
-    for (size_t i = 0; i < names.size() && status.ok(); ++i) {
-      tensorflow::NamedTensorProto* const named = response->add_tensor();
-      named->set_name(names[i]);
-      status = CatchOutOfMemory([&] {
-        return TensorToProto((*results)[i], named->mutable_tensor(), TensorProtoForm::kContent);
-      });
-      if (!status.ok()) {
-        status = WithContext(status, absl::StrCat("fetch '", names[i], "'"));
-        response->clear_tensor();
-      }
+    absl::StatusOr<grpc::ByteBuffer> encoded =
+        CatchOutOfMemory([&]() -> absl::StatusOr<grpc::ByteBuffer> {
+          TANDEM_RETURN_IF_ERROR(results.status());
+          std::vector<NamedTensor> tensors;
+          for (size_t i = 0; i < names.size(); ++i) {
+            tensors.push_back({std::move(names[i]), std::move((*results)[i])});
+          }
+          return EncodeStepMessage(*rest, kRunStepResults, "fetch", std::move(tensors));
+        });
+    if (!encoded.ok() && in_body) {
+      rest->set_status_code(static_cast<tensorflow::error::Code>(encoded.status().raw_code()));
+      rest->set_status_error_message(std::string(encoded.status().message()));
+      encoded = EncodeStepMessage(*rest, kRunStepResults, "fetch", {});
     }
-    if (!status.ok() && in_body) {
-      response->set_status_code(static_cast<tensorflow::error::Code>(status.raw_code()));
-      response->set_status_error_message(std::string(status.message()));
-      status = absl::OkStatus();
-    }
-    done(std::move(status));
+    if (encoded.ok()) *response = *encoded;
+    done(encoded.status());
   };
 }
 
-absl::StatusOr<Session::Feeds> ReadFeeds(const tensorflow::RunStepRequest& request,
-                                         const ServerLimits& limits) {
+// Values of feeds, with their names or numbers in errors.
+absl::StatusOr<Session::Feeds> ReadFeeds(std::vector<ReadTensor> read, const ServerLimits& limits) {
   Session::Feeds feeds;
   RequestTensors tensors(limits);
-  for (const tensorflow::NamedTensorProto& feed : request.feed()) {
-    absl::StatusOr<Tensor> value = tensors.Read(feed.tensor());
-    if (!value.ok()) return WithContext(value.status(), absl::StrCat("feed '", feed.name(), "'"));
-    feeds.emplace_back(feed.name(), *std::move(value));
+  for (const ReadTensor& feed : read) tensors.Count(feed.value);
+  for (size_t i = 0; i < read.size(); ++i) {
+    ReadTensor& feed = read[i];
+    if (feed.value.is_valid()) {
+      feeds.emplace_back(std::move(feed.name), std::move(feed.value));
+      continue;
+    }
+    absl::StatusOr<Tensor> value = tensors.Read(feed.proto);
+    if (!value.ok()) {
+      return WithContext(value.status(), feed.name.empty()
+                                             ? absl::StrCat("feed ", i)
+                                             : absl::StrCat("feed '", feed.name, "'"));
+    }
+    feeds.emplace_back(std::move(feed.name), *std::move(value));
   }
   return feeds;
 }
@@ -65,10 +75,12 @@ int64_t Master::StepTimeout(const tensorflow::RunStepRequest& request) const {
   return session.ok() ? (*session)->Timeout(request.options()) : request.options().timeout_in_ms();
 }
 
-void Master::RunStep(const tensorflow::RunStepRequest& request,
-                     tensorflow::RunStepResponse* response, CancellationManager* cancellation,
-                     Done done) {
-  Session::Callable::Done answer = Answer(request, response, std::move(done));
+void Master::RunStep(const tensorflow::RunStepRequest& request, std::vector<ReadTensor> read,
+                     grpc::ByteBuffer* response, CancellationManager* cancellation, Done done) {
+  auto rest = std::make_shared<tensorflow::RunStepResponse>();
+  // Kept by the answer, which outlives the step.
+  tensorflow::RunMetadata* const metadata = rest->mutable_metadata();
+  Session::Callable::Done answer = Answer(request, std::move(rest), response, std::move(done));
   std::shared_ptr<MasterSession> session;
   Session::Feeds feeds;
   const bool is_partial = !request.partial_run_handle().empty();
@@ -83,7 +95,7 @@ void Master::RunStep(const tensorflow::RunStepRequest& request,
           "names '",
           request.target(0), "'");
     }
-    TANDEM_ASSIGN_OR_RETURN(feeds, ReadFeeds(request, limits_));
+    TANDEM_ASSIGN_OR_RETURN(feeds, ReadFeeds(std::move(read), limits_));
     return absl::OkStatus();
   };
   const absl::Status status = CatchOutOfMemory(prepare);
@@ -94,8 +106,7 @@ void Master::RunStep(const tensorflow::RunStepRequest& request,
   if (is_partial) {
     session->RunPartially(request.partial_run_handle(), std::move(feeds),
                           std::vector<std::string>(request.fetch().begin(), request.fetch().end()),
-                          request.options(), cancellation, response->mutable_metadata(),
-                          std::move(answer));
+                          request.options(), cancellation, metadata, std::move(answer));
     return;
   }
   RunSignature signature;
@@ -107,15 +118,15 @@ void Master::RunStep(const tensorflow::RunStepRequest& request,
   signature.fetches.assign(request.fetch().begin(), request.fetch().end());
   signature.targets.assign(request.target().begin(), request.target().end());
   if (session->HasRun(signature)) {
-    session->Run(signature, std::move(values), request.options(), cancellation,
-                 response->mutable_metadata(), std::move(answer));
+    session->Run(signature, std::move(values), request.options(), cancellation, metadata,
+                 std::move(answer));
     return;
   }
   control_.Run([session = std::move(session), signature = std::move(signature),
-                values = std::move(values), &request, cancellation, response,
+                values = std::move(values), &request, cancellation, metadata,
                 answer = std::move(answer)]() mutable {
-    session->Run(signature, std::move(values), request.options(), cancellation,
-                 response->mutable_metadata(), std::move(answer));
+    session->Run(signature, std::move(values), request.options(), cancellation, metadata,
+                 std::move(answer));
   });
 }
 
@@ -155,7 +166,7 @@ int64_t Master::CallableTimeout(const tensorflow::RunCallableRequest& request) c
 }
 
 void Master::RunCallable(const tensorflow::RunCallableRequest& request,
-                         tensorflow::RunCallableResponse* response,
+                         std::vector<ReadTensor> read, grpc::ByteBuffer* response,
                          CancellationManager* cancellation, Done done) {
   std::shared_ptr<MasterSession> session;
   MasterSession::NamedCallable callable;
@@ -165,12 +176,8 @@ void Master::RunCallable(const tensorflow::RunCallableRequest& request,
     TANDEM_ASSIGN_OR_RETURN(session, Find(request.session_handle()));
     TANDEM_ASSIGN_OR_RETURN(callable, session->FindCallable(request.handle()));
     TANDEM_RETURN_IF_ERROR(recent_requests_.Note(request.request_id()));
-    RequestTensors tensors(limits_);
-    for (int i = 0; i < request.feed_size(); ++i) {
-      absl::StatusOr<Tensor> value = tensors.Read(request.feed(i));
-      if (!value.ok()) return WithContext(value.status(), absl::StrCat("feed ", i));
-      feeds.push_back(*std::move(value));
-    }
+    TANDEM_ASSIGN_OR_RETURN(Session::Feeds values, ReadFeeds(std::move(read), limits_));
+    for (auto& [name, value] : values) feeds.push_back(std::move(value));
     return absl::OkStatus();
   };
   const absl::Status status = CatchOutOfMemory(prepare);
@@ -178,20 +185,21 @@ void Master::RunCallable(const tensorflow::RunCallableRequest& request,
     done(status);
     return;
   }
+  auto rest = std::make_shared<tensorflow::RunCallableResponse>();
+  tensorflow::RunMetadata* const metadata = rest->mutable_metadata();
   session->Start(
-      std::move(callable.callable), std::move(feeds), callable.run_options, cancellation,
-      response->mutable_metadata(),
-      [response, done = std::move(done)](absl::StatusOr<std::vector<Tensor>> results) mutable {
-        absl::Status status = results.status();
-        if (status.ok()) {
-          for (const Tensor& value : *results) {
-            status = CatchOutOfMemory([&] {
-              return TensorToProto(value, response->add_fetch(), TensorProtoForm::kContent);
+      std::move(callable.callable), std::move(feeds), callable.run_options, cancellation, metadata,
+      [rest = std::move(rest), response,
+       done = std::move(done)](absl::StatusOr<std::vector<Tensor>> results) mutable {
+        absl::StatusOr<grpc::ByteBuffer> encoded =
+            CatchOutOfMemory([&]() -> absl::StatusOr<grpc::ByteBuffer> {
+              TANDEM_RETURN_IF_ERROR(results.status());
+              std::vector<NamedTensor> tensors;
+              for (Tensor& value : *results) tensors.push_back({"", std::move(value)});
+              return EncodeStepMessage(*rest, kRunCallableResults, "fetch", std::move(tensors));
             });
-            if (!status.ok()) break;
-          }
-        }
-        done(std::move(status));
+        if (encoded.ok()) *response = *encoded;
+        done(encoded.status());
       });
 }
 

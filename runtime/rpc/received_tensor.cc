@@ -12,7 +12,8 @@
 #include "google/protobuf/wire_format_lite.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "grpcpp/support/slice.h"
-#include "proto/worker.pb.h"
+#include "proto/host_transfer.pb.h"
+#include "runtime/rpc/tensor_wire.h"
 
 namespace tandem {
 namespace {
@@ -22,14 +23,6 @@ using google::protobuf::io::CodedInputStream;
 using google::protobuf::io::CodedOutputStream;
 using google::protobuf::io::StringOutputStream;
 using tensorflow::RecvTensorResponse;
-using tensorflow::TensorProto;
-
-constexpr uint32_t Bytes(int field) {
-  return WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
-}
-constexpr uint32_t Varint(int field) {
-  return WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_VARINT);
-}
 
 constexpr size_t kMaxMessage = std::numeric_limits<int32_t>::max();
 
@@ -38,136 +31,82 @@ grpc::ByteBuffer WholeMessage(const google::protobuf::MessageLite& message) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
-// The tensor's elements as a slice that holds the tensor.
-grpc::Slice ElementsOf(Tensor tensor) {
-  auto holder = std::make_unique<Tensor>(std::move(tensor));
-  void* const data = holder->mutable_data();
-  const size_t bytes = holder->num_bytes();
-  return grpc::Slice(
-      data, bytes, [](void* tensor) { delete static_cast<Tensor*>(tensor); }, holder.release());
-}
-
-// Elements that are their own wire form. Bools are not: each byte has to be looked at.
-bool IsPlain(DataType dtype) {
-  return IsSupported(dtype) && IsTriviallyCopyable(dtype) && dtype != kBool;
-}
-
 // What precedes the content of a plain tensor: RecvTensorResponse's scalars, then TensorProto up to
 // and with the content's length.
 std::string HeaderOf(const Tensor& tensor, int64_t sent_micros) {
-  std::string inner;
-  {
-    StringOutputStream stream(&inner);
-    CodedOutputStream out(&stream);
-    out.WriteTag(Varint(TensorProto::kDtypeFieldNumber));
-    out.WriteVarint32(static_cast<uint32_t>(tensor.dtype()));
-    if (tensor.shape().rank() > 0) {
-      tensorflow::TensorShapeProto shape;
-      ShapeToProto(tensor.shape(), &shape);
-      out.WriteTag(Bytes(TensorProto::kTensorShapeFieldNumber));
-      out.WriteVarint32(static_cast<uint32_t>(shape.ByteSizeLong()));
-      shape.SerializeToCodedStream(&out);
-    }
-    if (tensor.num_bytes() > 0) {
-      out.WriteTag(Bytes(TensorProto::kTensorContentFieldNumber));
-      out.WriteVarint32(static_cast<uint32_t>(tensor.num_bytes()));
-    }
-  }
+  const std::string inner = TensorHeader(tensor);
   std::string header;
   StringOutputStream stream(&header);
   CodedOutputStream out(&stream);
-  out.WriteTag(Varint(RecvTensorResponse::kSendStartMicrosFieldNumber));
+  out.WriteTag(VarintTag(RecvTensorResponse::kSendStartMicrosFieldNumber));
   out.WriteVarint64(static_cast<uint64_t>(sent_micros));
-  out.WriteTag(Bytes(RecvTensorResponse::kTensorFieldNumber));
+  out.WriteTag(BytesTag(RecvTensorResponse::kTensorFieldNumber));
   out.WriteVarint32(static_cast<uint32_t>(inner.size() + tensor.num_bytes()));
   out.WriteString(inner);
+  out.Trim();
   return header;
 }
 
-// Reads messages field by field, and the content of plain tensors into their memory.
-class Decoder {
- public:
-  explicit Decoder(google::protobuf::io::ZeroCopyInputStream* stream, size_t size)
-      : in_(stream), size_(size) {
-    in_.SetTotalBytesLimit(std::numeric_limits<int>::max());
-  }
+absl::Status Malformed() {
+  return errors::InvalidArgument("the answer of RecvTensor is no RecvTensorResponse");
+}
 
-  absl::StatusOr<Rendezvous::Entry> Read() {
-    Rendezvous::Entry entry;
-    for (uint32_t tag = in_.ReadTag(); tag != 0; tag = in_.ReadTag()) {
-      if (tag == Bytes(RecvTensorResponse::kTensorFieldNumber)) {
-        const CodedInputStream::Limit limit = in_.ReadLengthAndPushLimit();
-        TANDEM_RETURN_IF_ERROR(ReadTensor());
-        if (!in_.CheckEntireMessageConsumedAndPopLimit(limit)) return Malformed();
-      } else if (tag == Varint(RecvTensorResponse::kIsDeadFieldNumber)) {
-        uint64_t value = 0;
-        if (!in_.ReadVarint64(&value)) return Malformed();
-        entry.is_dead = value != 0;
-      } else if (!WireFormatLite::SkipField(&in_, tag)) {
+absl::StatusOr<Tensor> Borrow(const host_transfers::Loan& lent, const TensorReader& reader,
+                              SegmentBorrower::Request loan) {
+  const auto dtype = static_cast<DataType>(reader.proto().dtype());
+  if (!IsPlain(dtype)) {
+    return errors::InvalidArgument("the answer of RecvTensor lends a value of ",
+                                   IsSupported(dtype) ? DataTypeName(dtype) : "no type",
+                                   "; only plain numbers can be lent");
+  }
+  TANDEM_ASSIGN_OR_RETURN(Shape shape, reader.ShapeOf(lent.bytes()));
+  TANDEM_ASSIGN_OR_RETURN(RefPtr<Buffer> buffer,
+                          std::move(loan).Take(lent.segment(), lent.bytes()));
+  void* const data = buffer->data();
+  return Tensor::FromBuffer(dtype, std::move(shape), std::move(buffer), data);
+}
+
+absl::StatusOr<ReceivedTensor> Decode(CodedInputStream* in, size_t size,
+                                      absl::optional<SegmentBorrower::Request> loan) {
+  ReceivedTensor received;
+  TensorReader reader(in, size);
+  google::protobuf::Any options;
+  for (uint32_t tag = in->ReadTag(); tag != 0; tag = in->ReadTag()) {
+    if (tag == BytesTag(RecvTensorResponse::kTensorFieldNumber)) {
+      const CodedInputStream::Limit limit = in->ReadLengthAndPushLimit();
+      TANDEM_RETURN_IF_ERROR(reader.Read(std::numeric_limits<size_t>::max()));
+      if (!in->CheckEntireMessageConsumedAndPopLimit(limit)) return Malformed();
+    } else if (tag == VarintTag(RecvTensorResponse::kIsDeadFieldNumber)) {
+      uint64_t value = 0;
+      if (!in->ReadVarint64(&value)) return Malformed();
+      received.entry.is_dead = value != 0;
+    } else if (tag == BytesTag(RecvTensorResponse::kTransportOptionsFieldNumber) &&
+               loan.has_value()) {
+      std::string bytes;
+      if (!WireFormatLite::ReadBytes(in, &bytes) || !options.ParseFromString(bytes)) {
         return Malformed();
       }
-    }
-    if (!in_.ConsumedEntireMessage()) return Malformed();
-    if (entry.is_dead) return entry;
-    if (!content_.is_valid()) {
-      // A tensor in another form than the one that senders choose for large values.
-      TANDEM_ASSIGN_OR_RETURN(content_, TensorFromProto(proto_));
-    }
-    entry.value = std::move(content_);
-    return entry;
-  }
-
- private:
-  static absl::Status Malformed() {
-    return errors::InvalidArgument("the answer of RecvTensor is no RecvTensorResponse");
-  }
-
-  absl::Status ReadTensor() {
-    content_.Reset();
-    for (uint32_t tag = in_.ReadTag(); tag != 0; tag = in_.ReadTag()) {
-      if (tag == Bytes(TensorProto::kTensorContentFieldNumber) &&
-          IsPlain(static_cast<DataType>(proto_.dtype()))) {
-        TANDEM_RETURN_IF_ERROR(ReadContent());
-        continue;
-      }
-      // Everything else is small or needs to be looked at: it goes through the message.
-      std::string field;
-      {
-        StringOutputStream stream(&field);
-        CodedOutputStream out(&stream);
-        if (!WireFormatLite::SkipField(&in_, tag, &out)) return Malformed();
-      }
-      if (!proto_.MergeFromString(field)) return Malformed();
-      content_.Reset();
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status ReadContent() {
-    uint32_t length = 0;
-    // What is claimed must be there before memory is taken for it.
-    if (!in_.ReadVarint32(&length) || length > size_ ||
-        length > static_cast<uint32_t>(std::numeric_limits<int>::max())) {
+    } else if (!WireFormatLite::SkipField(in, tag)) {
       return Malformed();
     }
-    const auto dtype = static_cast<DataType>(proto_.dtype());
-    absl::StatusOr<Shape> shape = ShapeFromProto(proto_.tensor_shape());
-    if (!shape.ok()) return shape.status();
-    const size_t size = DataTypeSize(dtype);
-    if (length % size != 0 || static_cast<uint64_t>(shape->num_elements()) != length / size) {
-      return errors::InvalidArgument("the answer of RecvTensor holds ", length, " bytes for ",
-                                     DataTypeName(dtype), shape->DebugString());
-    }
-    TANDEM_ASSIGN_OR_RETURN(content_, Tensor::Create(dtype, *std::move(shape)));
-    if (!in_.ReadRaw(content_.mutable_data(), static_cast<int>(length))) return Malformed();
-    return absl::OkStatus();
   }
-
-  CodedInputStream in_;
-  const size_t size_;
-  TensorProto proto_;  // What was read but for the content of a plain tensor.
-  Tensor content_;
-};
+  if (!in->ConsumedEntireMessage()) return Malformed();
+  if (received.entry.is_dead) return received;
+  if (host_transfers::Loan lent; options.UnpackTo(&lent)) {
+    TANDEM_ASSIGN_OR_RETURN(received.entry.value, Borrow(lent, reader, *std::move(loan)));
+    received.was_lent = true;
+  } else if (reader.content().is_valid()) {
+    received.entry.value = std::move(reader.content());
+  } else {
+    // In another form than the one that senders choose for large values. A list whose last entry
+    // repeats is none that tasks send.
+    constexpr size_t kMostRepeated = size_t{64} << 20;
+    constexpr size_t kMostForAByte = 64;  // An empty string.
+    TANDEM_ASSIGN_OR_RETURN(received.entry.value,
+                            TensorFromProto(reader.proto(), kMostRepeated + kMostForAByte * size));
+  }
+  return received;
+}
 
 }  // namespace
 
@@ -208,7 +147,47 @@ absl::StatusOr<grpc::ByteBuffer> EncodeReceivedTensor(Rendezvous::Entry entry,
   return grpc::ByteBuffer(slices, 2);
 }
 
-absl::StatusOr<Rendezvous::Entry> DecodeReceivedTensor(grpc::ByteBuffer* buffer) {
+absl::optional<grpc::ByteBuffer> EncodeLentTensor(const Rendezvous::Entry& entry,
+                                                  int64_t sent_micros, size_t least_bytes,
+                                                  SegmentLender* lender, const Ticket& ticket) {
+  if (entry.is_dead || !entry.value.is_valid() || !IsPlain(entry.value.dtype()) ||
+      entry.value.num_bytes() < least_bytes) {
+    return absl::nullopt;
+  }
+  Tensor value = entry.value;
+  value.Localize();
+  const absl::optional<uint64_t> segment =
+      lender->Lend(ticket, {static_cast<const char*>(value.data()), value.num_bytes()});
+  if (!segment.has_value()) return absl::nullopt;
+  host_transfers::Loan lent;
+  lent.set_segment(*segment);
+  lent.set_bytes(value.num_bytes());
+  RecvTensorResponse response;
+  response.set_send_start_micros(sent_micros);
+  response.mutable_tensor()->set_dtype(static_cast<tensorflow::DataType>(value.dtype()));
+  ShapeToProto(value.shape(), response.mutable_tensor()->mutable_tensor_shape());
+  response.mutable_transport_options()->PackFrom(lent);
+  return WholeMessage(response);
+}
+
+void SetLoanRequest(const SegmentBorrower::Request& loan, tensorflow::RecvTensorRequest* request) {
+  const absl::string_view connection = shared_memory::View(loan.connection());
+  host_transfers::LoanRequest offered;
+  offered.set_connection(connection.data(), connection.size());
+  offered.set_row(loan.ticket().row);
+  offered.set_number(loan.ticket().number);
+  request->set_dma_ok(true);
+  request->mutable_transport_options()->PackFrom(offered);
+}
+
+absl::optional<LoanRequest> GetLoanRequest(const tensorflow::RecvTensorRequest& request) {
+  host_transfers::LoanRequest offered;
+  if (!request.dma_ok() || !request.transport_options().UnpackTo(&offered)) return absl::nullopt;
+  return LoanRequest{offered.connection(), {offered.row(), offered.number()}};
+}
+
+absl::StatusOr<ReceivedTensor> DecodeReceivedTensor(grpc::ByteBuffer* buffer,
+                                                    absl::optional<SegmentBorrower::Request> loan) {
   if (!buffer->Valid()) {
     return errors::InvalidArgument("the answer of RecvTensor is empty");
   }
@@ -217,7 +196,9 @@ absl::StatusOr<Rendezvous::Entry> DecodeReceivedTensor(grpc::ByteBuffer* buffer)
     return errors::InvalidArgument("the answer of RecvTensor cannot be read: ",
                                    reader.status().error_message());
   }
-  return Decoder(&reader, buffer->Length()).Read();
+  CodedInputStream in(&reader);
+  in.SetTotalBytesLimit(std::numeric_limits<int>::max());
+  return Decode(&in, buffer->Length(), std::move(loan));
 }
 
 }  // namespace tandem

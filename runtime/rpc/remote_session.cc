@@ -1,9 +1,11 @@
 #include "runtime/rpc/remote_session.h"
 
 #include <algorithm>
-#include <optional>
+#include <limits>
+#include <map>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/mutex.h"
@@ -17,6 +19,8 @@
 #include "runtime/rpc/remote_server.h"
 #include "runtime/rpc/secure_channel.h"
 #include "runtime/rpc/status_on_wire.h"
+#include "runtime/rpc/step_call.h"
+#include "runtime/rpc/step_messages.h"
 #include "runtime/rpc/worker_client.h"
 #include "runtime/session/step_stats.h"
 
@@ -105,17 +109,12 @@ class RemoteSession final : public Session {
                                           const std::vector<std::string>& targets,
                                           RunMetadata* metadata) override {
     tensorflow::RunStepRequest request;
-    for (const auto& [name, value] : feeds) {
-      tensorflow::NamedTensorProto* const feed = request.add_feed();
-      feed->set_name(name);
-      const absl::Status status =
-          TensorToProto(value, feed->mutable_tensor(), TensorProtoForm::kContent);
-      if (!status.ok()) return WithContext(status, absl::StrCat("feed '", name, "'"));
-    }
     for (const std::string& fetch : fetches) request.add_fetch(fetch);
     for (const std::string& target : targets) request.add_target(target);
+    std::vector<NamedTensor> tensors;
+    for (const auto& [name, value] : feeds) tensors.push_back({name, value});
     return RunAndWait(options, [&](const RunOptions& started, Callable::Done done) {
-      StartStep(std::move(request), started, metadata, std::move(done));
+      StartStep(std::move(request), std::move(tensors), started, metadata, std::move(done));
     });
   }
 
@@ -178,58 +177,6 @@ class RemoteSession final : public Session {
     });
   }
 
-  // A call that runs a step; deletes itself when it is over.
-  template <typename Request, typename Response>
-  struct StepCall {
-    Request request;
-    Response response;
-    grpc::ClientContext context;
-    // The session's and the caller's end; ended before the caller knows.
-    std::optional<CancellationManager> cancellation;
-    CancellationManager* outer = nullptr;
-    CancellationManager::Token token = 0;
-    CancellationManager::Token outer_token = 0;
-
-    std::shared_ptr<CallSet> calls;
-
-    // Cancels the call with the session or the caller. False: that has happened already.
-    bool Watch(std::shared_ptr<CallSet> of_session, CancellationManager* all_runs,
-               CancellationManager* caller) {
-      calls = std::move(of_session);
-      calls->Begin(&context);
-      cancellation.emplace(all_runs);
-      token = cancellation->NewToken();
-      if (!cancellation->Register(token, [this] { context.TryCancel(); })) return false;
-      if (caller == nullptr) return true;
-      outer_token = caller->NewToken();
-      if (!caller->Register(outer_token,
-                            [this, caller] { cancellation->Cancel(caller->status()); })) {
-        cancellation->Cancel(caller->status());
-        return false;
-      }
-      outer = caller;
-      return true;
-    }
-    // Deletes the call, and hands `results` on.
-    template <typename Done>
-    void HandOn(absl::StatusOr<std::vector<Tensor>> results, Done& done) {
-      const std::shared_ptr<CallSet> of_session = std::move(calls);
-      of_session->Forget(&context);
-      delete this;
-      done(std::move(results));
-      of_session->End();
-    }
-    // What the call ended with; nothing is watched any more.
-    absl::Status End(const grpc::Status& status, const RemoteSession& session) {
-      if (outer != nullptr) outer->Deregister(outer_token);
-      cancellation->Deregister(token);
-      absl::Status result = session.StatusOf(FromGrpc(status));
-      if (!result.ok() && cancellation->IsCancelled()) result = cancellation->status();
-      cancellation.reset();
-      return result;
-    }
-  };
-
   // A step that is waited for, with a limit.
   template <typename Start>
   absl::StatusOr<std::vector<Tensor>> RunAndWait(const RunOptions& options, Start start) {
@@ -244,59 +191,69 @@ class RemoteSession final : public Session {
   }
 
   // `options` may have a timeout.
-  void StartStep(tensorflow::RunStepRequest request, const RunOptions& options,
-                 RunMetadata* metadata, Callable::Done done) {
-    auto* const call = new StepCall<tensorflow::RunStepRequest, tensorflow::RunStepResponse>;
-    call->request = std::move(request);
-    call->request.set_session_handle(handle_);
-    call->request.set_request_id(NewRequestId());
-    call->request.set_store_errors_in_response_body(true);
-    if (options.trace) {
-      call->request.mutable_options()->set_trace_level(tensorflow::RunOptions::FULL_TRACE);
-    }
+  void StartStep(tensorflow::RunStepRequest request, std::vector<NamedTensor> feeds,
+                 const RunOptions& options, RunMetadata* metadata, Callable::Done done) {
+    request.set_session_handle(handle_);
+    request.set_request_id(NewRequestId());
+    request.set_store_errors_in_response_body(true);
+    if (options.trace)
+      request.mutable_options()->set_trace_level(tensorflow::RunOptions::FULL_TRACE);
     if (options.timeout != absl::InfiniteDuration()) {
-      call->request.mutable_options()->set_timeout_in_ms(
+      request.mutable_options()->set_timeout_in_ms(
           std::max<int64_t>(1, absl::ToInt64Milliseconds(options.timeout)));
     }
-    SetDeadline(options.timeout + kAnswerTime, &call->context);
-    if (!call->Watch(calls_, &all_runs_, options.cancellation)) {
-      const absl::Status reason = call->cancellation->status();
-      (void)call->End(grpc::Status::CANCELLED, *this);
-      call->HandOn(reason, done);
+    absl::StatusOr<grpc::ByteBuffer> encoded =
+        EncodeStepMessage(request, kRunStepFeeds, "feed", std::move(feeds));
+    if (!encoded.ok()) {
+      done(encoded.status());
       return;
     }
-    stub_->async()->RunStep(
-        &call->context, &call->request, &call->response,
-        [this, call, metadata,
-         done = std::make_shared<Callable::Done>(std::move(done))](const grpc::Status& ended) {
-          call->HandOn(TakeResults(*call, call->End(ended, *this), metadata), *done);
+    StartStepCall(
+        channel_, calls_,
+        CallOptionsOf("/tensorflow.MasterService/RunStep", options.timeout + kAnswerTime, options),
+        *std::move(encoded),
+        [this, metadata,
+         fetches = std::vector<std::string>(request.fetch().begin(), request.fetch().end()),
+         done = std::move(done)](absl::StatusOr<grpc::ByteBuffer> response) mutable {
+          done(TakeResults(fetches, std::move(response), metadata));
         });
   }
 
-  static absl::StatusOr<std::vector<Tensor>> TakeResults(
-      StepCall<tensorflow::RunStepRequest, tensorflow::RunStepResponse>& call, absl::Status status,
-      RunMetadata* metadata) {
-    TANDEM_RETURN_IF_ERROR(status);
-    const tensorflow::RunStepResponse& response = call.response;
+  StepCallOptions CallOptionsOf(const char* path, absl::Duration timeout,
+                                const RunOptions& options) {
+    StepCallOptions call;
+    call.path = path;
+    if (timeout != absl::InfiniteDuration()) call.deadline = absl::Now() + timeout;
+    call.session = &all_runs_;
+    call.caller = options.cancellation;
+    call.explain = [this](const absl::Status& status) { return StatusOf(status); };
+    return call;
+  }
+
+  absl::StatusOr<std::vector<Tensor>> TakeResults(const std::vector<std::string>& fetches,
+                                                  absl::StatusOr<grpc::ByteBuffer> bytes,
+                                                  RunMetadata* metadata) const {
+    TANDEM_RETURN_IF_ERROR(bytes.status());
+    tensorflow::RunStepResponse response;
+    TANDEM_ASSIGN_OR_RETURN(std::vector<ReadTensor> tensors,
+                            Decode(&*bytes, kRunStepResults, &response));
     if (metadata != nullptr && response.has_metadata()) {
       AppendEvents(response.metadata().step_stats(), &metadata->events);
     }
     if (response.status_code() != tensorflow::error::OK) {
-      return absl::Status(static_cast<absl::StatusCode>(response.status_code()),
-                          response.status_error_message());
+      return ExplainLostSession(absl::Status(static_cast<absl::StatusCode>(response.status_code()),
+                                             response.status_error_message()));
     }
     // In any order, and each name once.
-    std::map<absl::string_view, Tensor> by_name;
-    for (const tensorflow::NamedTensorProto& named : response.tensor()) {
-      absl::StatusOr<Tensor> value =
-          CatchOutOfMemory([&] { return TensorFromProto(named.tensor()); });
-      if (!value.ok()) {
-        return WithContext(value.status(), absl::StrCat("fetch '", named.name(), "'"));
-      }
-      by_name[named.name()] = *std::move(value);
+    std::map<std::string, Tensor> by_name;
+    for (ReadTensor& read : tensors) {
+      std::string name = std::move(read.name);
+      absl::StatusOr<Tensor> value = CatchOutOfMemory([&] { return ValueOf(std::move(read)); });
+      if (!value.ok()) return WithContext(value.status(), absl::StrCat("fetch '", name, "'"));
+      by_name[std::move(name)] = *std::move(value);
     }
     std::vector<Tensor> results;
-    for (const std::string& fetch : call.request.fetch()) {
+    for (const std::string& fetch : fetches) {
       const auto found = by_name.find(fetch);
       if (found == by_name.end()) {
         return errors::Internal("the server's answer has no value for the fetch '", fetch, "'");
@@ -306,8 +263,27 @@ class RemoteSession final : public Session {
     return results;
   }
 
+  static absl::StatusOr<std::vector<ReadTensor>> Decode(grpc::ByteBuffer* bytes, TensorField field,
+                                                        google::protobuf::MessageLite* response) {
+    return CatchOutOfMemory([&] {
+      return DecodeStepMessage(bytes, field, std::numeric_limits<size_t>::max(), response);
+    });
+  }
+
+  // A server that does not know the session says only that.
+  absl::Status ExplainLostSession(const absl::Status& status) const {
+    if (!absl::IsAborted(status) || !absl::StrContains(status.message(), handle_) ||
+        !absl::StrContains(status.message(), "is not found")) {
+      return status;
+    }
+    return errors::Aborted(status.message(), " The server at ", target_,
+                           " was restarted or reset, or has closed the session: its graph is gone, "
+                           "and after a restart the variables of that task, too. Make a new "
+                           "session, and initialize or restore what was lost");
+  }
+
   absl::Status StatusOf(const absl::Status& status) const {
-    return WithContext(ExplainConnection(status, with_tls_), target_);
+    return WithContext(ExplainLostSession(ExplainConnection(status, with_tls_)), target_);
   }
 
   const std::string target_;
@@ -357,49 +333,44 @@ class RemoteSession::RemoteCallable final : public Session::Callable {
  private:
   void StartCall(std::vector<Tensor> feeds, const RunOptions& options, RunMetadata* metadata,
                  Done done) {
-    auto* const call =
-        new StepCall<tensorflow::RunCallableRequest, tensorflow::RunCallableResponse>;
-    call->request.set_session_handle(session_.handle_);
-    call->request.set_handle(handle_);
-    call->request.set_request_id(NewRequestId());
-    for (size_t i = 0; i < feeds.size(); ++i) {
-      const absl::Status status =
-          TensorToProto(feeds[i], call->request.add_feed(), TensorProtoForm::kContent);
-      if (status.ok()) continue;
-      delete call;
-      done(WithContext(status, absl::StrCat("feed ", i)));
+    tensorflow::RunCallableRequest request;
+    request.set_session_handle(session_.handle_);
+    request.set_handle(handle_);
+    request.set_request_id(NewRequestId());
+    std::vector<NamedTensor> tensors;
+    for (Tensor& feed : feeds) tensors.push_back({"", std::move(feed)});
+    absl::StatusOr<grpc::ByteBuffer> encoded =
+        EncodeStepMessage(request, kRunCallableFeeds, "feed", std::move(tensors));
+    if (!encoded.ok()) {
+      done(encoded.status());
       return;
     }
     // A callable's own limit was set when it was made.
-    SetDeadline(options.timeout, &call->context);
-    if (!call->Watch(session_.calls_, &session_.all_runs_, options.cancellation)) {
-      const absl::Status reason = call->cancellation->status();
-      (void)call->End(grpc::Status::CANCELLED, session_);
-      call->HandOn(reason, done);
-      return;
-    }
-    session_.stub_->async()->RunCallable(
-        &call->context, &call->request, &call->response,
-        [session = &session_, call, metadata,
-         done = std::make_shared<Done>(std::move(done))](const grpc::Status& ended) {
-          absl::Status status = call->End(ended, *session);
-          std::vector<Tensor> results;
-          for (const tensorflow::TensorProto& fetched : call->response.fetch()) {
-            if (!status.ok()) break;
-            absl::StatusOr<Tensor> value =
-                CatchOutOfMemory([&] { return TensorFromProto(fetched); });
-            status = value.status();
-            if (status.ok()) results.push_back(*std::move(value));
-          }
-          if (metadata != nullptr && call->response.has_metadata()) {
-            AppendEvents(call->response.metadata().step_stats(), &metadata->events);
-          }
-          if (status.ok()) {
-            call->HandOn(std::move(results), *done);
-          } else {
-            call->HandOn(std::move(status), *done);
-          }
+    StartStepCall(
+        session_.channel_, session_.calls_,
+        session_.CallOptionsOf("/tensorflow.MasterService/RunCallable", options.timeout, options),
+        *std::move(encoded),
+        [metadata, done = std::move(done)](absl::StatusOr<grpc::ByteBuffer> response) mutable {
+          done(TakeResults(std::move(response), metadata));
         });
+  }
+
+  static absl::StatusOr<std::vector<Tensor>> TakeResults(absl::StatusOr<grpc::ByteBuffer> bytes,
+                                                         RunMetadata* metadata) {
+    TANDEM_RETURN_IF_ERROR(bytes.status());
+    tensorflow::RunCallableResponse response;
+    TANDEM_ASSIGN_OR_RETURN(std::vector<ReadTensor> tensors,
+                            Decode(&*bytes, kRunCallableResults, &response));
+    if (metadata != nullptr && response.has_metadata()) {
+      AppendEvents(response.metadata().step_stats(), &metadata->events);
+    }
+    std::vector<Tensor> results;
+    for (ReadTensor& read : tensors) {
+      TANDEM_ASSIGN_OR_RETURN(Tensor value,
+                              CatchOutOfMemory([&] { return ValueOf(std::move(read)); }));
+      results.push_back(std::move(value));
+    }
+    return results;
   }
 
   RemoteSession& session_;

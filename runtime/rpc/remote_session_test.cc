@@ -1,10 +1,23 @@
 // The C++ client against a server of one task and a cluster of two, by the interface of a session.
 #include "runtime/rpc/remote_session.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "core/base/mutex.h"
 #include "gtest/gtest.h"
+#include "runtime/rpc/accept_loop.h"
+#include "runtime/rpc/listen_address.h"
 #include "runtime/rpc/remote_server.h"
 #include "runtime/rpc/test_cluster.h"
 
@@ -109,6 +122,183 @@ TEST_F(RemoteSessionTest, AStepThatWaitsEndsByItsLimitByItsCallerAndWithItsSessi
   EXPECT_EQ(session->Run({}, {"taken"}).status().message(), "over");
   closer.join();
   EXPECT_EQ(session->Run({}, {"taken"}).status().message(), "over");
+}
+
+TEST_F(RemoteSessionTest, AServerThatWasRestartedSaysWhatIsLost) {
+  Scope s = Scope::NewRoot();
+  s.WithOpName("y").Call("Neg", {1.0f});
+  const std::unique_ptr<Session> session = Connect(s);
+  ASSERT_NE(session, nullptr);
+  ASSERT_TRUE(session->Run({}, {"y"}).ok());
+  const auto callable = session->MakeCallable({{}, {"y:0"}, {}});
+  ASSERT_TRUE(callable.ok()) << callable.status();
+  cluster_.Start(kWorker);
+  for (const absl::Status& lost :
+       {session->Run({}, {"y"}).status(), (*callable)->Run({}).status()}) {
+    EXPECT_EQ(lost.code(), absl::StatusCode::kAborted) << lost;
+    EXPECT_TRUE(absl::StrContains(lost.message(), target())) << lost;
+    EXPECT_TRUE(absl::StrContains(lost.message(), "initialize or restore")) << lost;
+  }
+}
+
+// Hands on what comes in to a server, until it is told to drop all connections; then it goes on
+// with new ones.
+class Proxy {
+ public:
+  explicit Proxy(const std::string& server_address) {
+    absl::StatusOr<OwnedFd> listener = ListenOn("127.0.0.1", 0);
+    EXPECT_TRUE(listener.ok()) << listener.status();
+    target_ = absl::StrCat("grpc://127.0.0.1:", *PortOf(*listener));
+    const std::vector<std::string> parts = absl::StrSplit(server_address, ':');
+    loop_ = *AcceptLoop::Start(*std::move(listener), [this, parts](OwnedFd client) {
+      sockaddr_in address = {};
+      address.sin_family = AF_INET;
+      EXPECT_EQ(inet_pton(AF_INET, parts[0].c_str(), &address.sin_addr), 1);
+      address.sin_port = htons(static_cast<uint16_t>(std::stoi(parts[1])));
+      OwnedFd server(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      if (connect(server.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
+          0) {
+        return;
+      }
+      MutexLock lock(mu_);
+      for (const auto& [from, to] :
+           {std::pair(client.get(), server.get()), std::pair(server.get(), client.get())}) {
+        threads_.emplace_back([from = from, to = to] { HandOn(from, to); });
+      }
+      connections_.push_back(std::move(client));
+      connections_.push_back(std::move(server));
+    });
+  }
+  ~Proxy() {
+    loop_.reset();
+    Drop();
+    std::vector<std::thread> threads;
+    {
+      MutexLock lock(mu_);
+      threads.swap(threads_);
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  const std::string& target() const { return target_; }
+  void Drop() {
+    MutexLock lock(mu_);
+    for (const OwnedFd& connection : connections_) shutdown(connection.get(), SHUT_RDWR);
+  }
+
+ private:
+  static void HandOn(int from, int to) {
+    char bytes[4096];
+    for (;;) {
+      pollfd readable = {from, POLLIN, 0};
+      (void)poll(&readable, 1, -1);
+      const ssize_t count = recv(from, bytes, sizeof(bytes), MSG_DONTWAIT);
+      if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+      ssize_t sent = 0;
+      while (sent < count) {
+        const ssize_t more =
+            send(to, bytes + sent, static_cast<size_t>(count - sent), MSG_NOSIGNAL);
+        if (more < 0 && errno == EAGAIN) {
+          pollfd writable = {to, POLLOUT, 0};
+          (void)poll(&writable, 1, -1);
+          continue;
+        }
+        if (more <= 0) break;
+        sent += more;
+      }
+      if (count <= 0 || sent < count) break;
+    }
+    shutdown(to, SHUT_RDWR);
+  }
+
+  std::string target_;
+  Mutex mu_;
+  std::vector<OwnedFd> connections_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<AcceptLoop> loop_;
+};
+
+TEST_F(RemoteSessionTest, AConnectionThatBlinksIsMadeAgain) {
+  Proxy proxy(cluster_.address(kWorker));
+  Scope s = Scope::NewRoot();
+  s.WithOpName("y").Call("Neg", {Placeholder(s, "x")});
+  const auto session = Session::Create(proxy.target(), *s.graph());
+  ASSERT_TRUE(session.ok()) << session.status();
+  for (int i = 0; i < 5; ++i) {
+    const auto y = (*session)->Run({{"x", Number(3)}}, {"y"});
+    ASSERT_TRUE(y.ok()) << y.status();
+    EXPECT_EQ((*y)[0].ScalarValue<float>(), -3);
+    proxy.Drop();
+  }
+}
+
+TEST_F(RemoteSessionTest, AStepWhoseAnswerIsLostIsNotRunASecondTime) {
+  Proxy proxy(cluster_.address(kWorker));
+  Scope s = Scope::NewRoot();
+  const std::vector<DataType> types = {kFloat32};
+  const Output queue = s.WithOpName("queue").Call(
+      "FIFOQueueV2", {}, {{"component_types", types}, {"capacity", 1}, {"shared_name", "q"}});
+  Node* const put =
+      s.WithOpName("put").AddNode("QueueEnqueueV2", {queue, 1.0f}, {{"Tcomponents", types}});
+  s.WithControlDependencies({put}).WithOpName("more").AddNode("QueueEnqueueV2", {queue, 2.0f},
+                                                              {{"Tcomponents", types}});
+  s.WithOpName("size").Call("QueueSizeV2", {queue});
+  const auto session = Session::Create(proxy.target(), *s.graph());
+  ASSERT_TRUE(session.ok()) << session.status();
+  // There is room for one; the step waits to put another.
+  absl::Status status;
+  std::thread waits([&] { status = (*session)->Run({}, {}, {"more"}).status(); });
+  const std::unique_ptr<Session> other = Connect(s);
+  ASSERT_NE(other, nullptr);
+  int32_t size = 0;
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  while (size == 0 && absl::Now() < deadline) {
+    const auto read = other->Run({}, {"size"});
+    ASSERT_TRUE(read.ok()) << read.status();
+    size = (*read)[0].ScalarValue<int32_t>();
+  }
+  EXPECT_EQ(size, 1);
+  proxy.Drop();
+  waits.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "its answer was lost")) << status;
+  EXPECT_EQ((*other->Run({}, {"size"}))[0].ScalarValue<int32_t>(), 1);
+}
+
+TEST_F(RemoteSessionTest, AServerThatStaysAwayIsUnavailable) {
+  Scope s = Scope::NewRoot();
+  s.WithOpName("y").Call("Neg", {1.0f});
+  const std::unique_ptr<Session> session = Connect(s);
+  ASSERT_NE(session, nullptr);
+  cluster_.Stop(kWorker);
+  const auto away = session->Run({}, {"y"});
+  EXPECT_EQ(away.status().code(), absl::StatusCode::kUnavailable) << away.status();
+  EXPECT_TRUE(absl::StrContains(away.status().message(), target())) << away.status();
+}
+
+TEST_F(RemoteSessionTest, LargeFeedsAndResultsComeBackAsTheyWere) {
+  Scope s = Scope::NewRoot();
+  const Output x = s.WithOpName("x").Call("Placeholder", {},
+                                          {{"dtype", kFloat32}, {"shape", PartialShape({-1})}});
+  s.WithOpName("y").Call("Identity", {x});
+  const std::unique_ptr<Session> session = Connect(s);
+  ASSERT_NE(session, nullptr);
+  const auto callable = session->MakeCallable({{"x:0"}, {"y:0"}, {}});
+  ASSERT_TRUE(callable.ok()) << callable.status();
+  for (const int64_t size : {0, 1, 255, 256, 257, 1'000'000}) {
+    Tensor value(kFloat32, Shape({size}));
+    for (int64_t i = 0; i < size; ++i) {
+      value.MutableElements<float>()[static_cast<size_t>(i)] = static_cast<float>(i % 1000);
+    }
+    const auto run = session->Run({{"x", value}}, {"y"});
+    const auto called = (*callable)->Run({value});
+    for (const auto* results : {&run, &called}) {
+      ASSERT_TRUE(results->ok()) << results->status();
+      const Tensor& y = (**results)[0];
+      ASSERT_EQ(y.shape(), value.shape());
+      EXPECT_EQ(y.Elements<float>(), value.Elements<float>());
+    }
+  }
 }
 
 TEST_F(RemoteSessionTest, AServerTellsItsDevicesAndForgetsOnRequest) {

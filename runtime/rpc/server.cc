@@ -17,7 +17,9 @@
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "runtime/rpc/accept_loop.h"
 #include "runtime/rpc/control_threads.h"
+#include "runtime/rpc/host_transfer_service.h"
 #include "runtime/rpc/listen_address.h"
 #include "runtime/rpc/master.h"
 #include "runtime/rpc/master_service.h"
@@ -25,6 +27,7 @@
 #include "runtime/rpc/worker.h"
 #include "runtime/rpc/worker_client.h"
 #include "runtime/rpc/worker_service.h"
+#include "runtime/transport/shared_memory/shared_memory_endpoint.h"
 
 namespace tandem {
 namespace {
@@ -56,16 +59,30 @@ absl::Status CheckMayBeReached(const std::string& place, const Security& securit
   return absl::OkStatus();
 }
 
+// Null: the server is to have none, has no other tasks, or the system lets it have none.
+std::unique_ptr<SharedMemoryEndpoint> NewSharedMemory(const ServerOptions& options) {
+  size_t tasks = 0;
+  for (const auto& [job, of_job] : options.config.jobs) tasks += of_job.size();
+  if (options.host_transfers == HostTransfers::kOff || tasks < 2) return nullptr;
+  absl::StatusOr<std::unique_ptr<SharedMemoryEndpoint>> endpoint =
+      SharedMemoryEndpoint::Create(options.least_host_transfer_bytes);
+  if (endpoint.ok()) return *std::move(endpoint);
+  TANDEM_LOG(Warning) << "values go to other tasks of this host in messages, not through shared "
+                         "memory: "
+                      << endpoint.status().message();
+  return nullptr;
+}
+
 // Lets graphs touch what the options say, and no more.
 absl::Status ConfineGraphs(const ServerOptions& options, bool is_on_loopback, DeviceSet* devices) {
   if (!options.allow_paths.has_value() && is_on_loopback) return absl::OkStatus();
-  const std::vector<std::string> folders =
-      options.allow_paths.value_or(std::vector<std::string>());
+  const std::vector<std::string> folders = options.allow_paths.value_or(std::vector<std::string>());
   absl::StatusOr<std::unique_ptr<FileSystem>> files = ConfinedFileSystem(
-      folders, folders.empty() ? "the server can be reached from other machines: --allow_paths names "
-                                 "the folders that graphs may touch"
-                               : absl::StrCat("the server was started with --allow_paths=",
-                                              absl::StrJoin(folders, ",")));
+      folders, folders.empty()
+                   ? "the server can be reached from other machines: --allow_paths names "
+                     "the folders that graphs may touch"
+                   : absl::StrCat("the server was started with --allow_paths=",
+                                  absl::StrJoin(folders, ",")));
   if (!files.ok()) {
     return errors::InvalidArgument("--allow_paths: ", files.status().message());
   }
@@ -81,7 +98,8 @@ class GrpcServer final : public Server {
         own_host_(std::move(own_host)),
         wanted_port_(port),
         security_(std::move(security)),
-        tasks_(options.config, options.task, security_),
+        shared_memory_(NewSharedMemory(options)),
+        tasks_(options.config, options.task, security_, shared_memory_.get()),
         worker_(std::move(devices), &tasks_),
         master_(&worker_, &control_, options.start_timeout, options.limits),
         max_message_bytes_(options.limits.message_bytes),
@@ -92,29 +110,35 @@ class GrpcServer final : public Server {
   absl::Status Start() override {
     MutexLock lock(mu_);
     if (server_ != nullptr) return errors::FailedPrecondition("the server was started already");
-    // gRPC would say the same, but in its own words, and on stderr.
-    TANDEM_RETURN_IF_ERROR(CheckCanListen(listen_host_, wanted_port_));
+    TANDEM_ASSIGN_OR_RETURN(OwnedFd listener, ListenOn(listen_host_, wanted_port_));
+    TANDEM_ASSIGN_OR_RETURN(port_, PortOf(listener));
+    const int listens = listener.get();
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     master_service_ = NewMasterService(&master_, &control_);
     worker_service_ = NewWorkerService(&worker_, &control_);
+    if (shared_memory_ != nullptr) {
+      host_transfer_service_ = NewHostTransferService(shared_memory_.get());
+    }
     grpc::ServerBuilder builder;
-    // Two servers on one port would share its clients.
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.SetMaxReceiveMessageSize(max_message_bytes_);
     builder.SetMaxSendMessageSize(-1);
-    int port = 0;
-    builder.AddListeningPort(WithPort(listen_host_, wanted_port_), NewServerCredentials(security_),
-                             &port);
+    std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
+        builder.experimental().AddExternalConnectionAcceptor(
+            grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+            NewServerCredentials(security_));
     builder.RegisterService(master_service_.get());
     builder.RegisterService(worker_service_.get());
+    if (host_transfer_service_ != nullptr) builder.RegisterService(host_transfer_service_.get());
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port == 0) {
-      server_.reset();
-      return errors::Unavailable("cannot listen on ", WithPort(listen_host_, wanted_port_),
-                                 ", although the port was free a moment ago");
-    }
-    port_ = port;
+    if (server_ == nullptr) return errors::Internal("gRPC makes no server");
+    TANDEM_ASSIGN_OR_RETURN(
+        accept_loop_, AcceptLoop::Start(std::move(listener), [acceptor, listens](OwnedFd fd) {
+          grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+          connection.listener_fd = listens;
+          connection.fd = fd.Release();
+          acceptor->HandleNewConnection(&connection);
+        }));
     LookForIdleSessionsLocked();
     return absl::OkStatus();
   }
@@ -127,9 +151,11 @@ class GrpcServer final : public Server {
   bool Stop(absl::Duration grace) override {
     const bool had_sessions = master_.num_sessions() > 0 || worker_.num_sessions() > 0;
     std::unique_ptr<grpc::Server> server;
+    std::unique_ptr<AcceptLoop> accept_loop;
     {
       MutexLock lock(mu_);
       server = std::move(server_);
+      accept_loop = std::move(accept_loop_);
     }
     if (server == nullptr) return had_sessions;
     StopLookingForIdleSessions();
@@ -148,6 +174,7 @@ class GrpcServer final : public Server {
                             absl::FormatDuration(grace), " to end");
     master_.CloseAll(ending);
     worker_.CloseAll(ending);
+    accept_loop.reset();
     constexpr absl::Duration kLastWords = absl::Seconds(2);
     server->Shutdown(absl::ToChronoTime(absl::Now() + kLastWords));
     server->Wait();
@@ -185,6 +212,7 @@ class GrpcServer final : public Server {
   // As many graphs are compiled at once.
   static constexpr size_t kControlThreads = 4;
   ControlThreads control_{kControlThreads};
+  const std::unique_ptr<SharedMemoryEndpoint> shared_memory_;  // Null: values go in messages.
   const ClusterTasks tasks_;
   Worker worker_;
   Master master_;
@@ -192,8 +220,10 @@ class GrpcServer final : public Server {
   const absl::Duration session_idle_limit_;
   std::unique_ptr<grpc::Service> master_service_;
   std::unique_ptr<grpc::Service> worker_service_;
+  std::unique_ptr<grpc::Service> host_transfer_service_;
   mutable Mutex mu_;
   std::unique_ptr<grpc::Server> server_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<AcceptLoop> accept_loop_ ABSL_GUARDED_BY(mu_);
   int port_ ABSL_GUARDED_BY(mu_) = 0;
   CondVar looked_;
   bool looks_ ABSL_GUARDED_BY(mu_) = false;

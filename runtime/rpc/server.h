@@ -8,8 +8,9 @@
 //   server->Stop(absl::Seconds(5));
 //
 // One port answers TensorFlow's MasterService and WorkerService, gRPC health checking and server
-// reflection. Every task of a cluster is a master to the clients that connect to it, and a worker to the other tasks.
-// A session begins when all tasks that it uses are there; they may be started in any order.
+// reflection. Every task of a cluster is a master to the clients that connect to it, and a worker
+// to the other tasks. A session begins when all tasks that it uses are there; they may be started
+// in any order.
 #ifndef TANDEM_RUNTIME_RPC_SERVER_H_
 #define TANDEM_RUNTIME_RPC_SERVER_H_
 
@@ -27,6 +28,12 @@
 #include "runtime/rpc/server_limits.h"
 
 namespace tandem {
+
+// How values go to other tasks of this host.
+enum class HostTransfers {
+  kAuto,  // Large ones through shared memory, where both tasks can.
+  kOff,   // In messages, as to other hosts.
+};
 
 struct ServerOptions {
   ClusterConfig config;
@@ -47,6 +54,9 @@ struct ServerOptions {
   // The folders whose files graphs may read and write (core/io/confined_files.h). None given: all
   // files of this user if the server listens on loopback alone, else no file.
   absl::optional<std::vector<std::string>> allow_paths;
+  HostTransfers host_transfers = HostTransfers::kAuto;
+  // Smaller values go to other tasks of this host in messages.
+  size_t least_host_transfer_bytes = size_t{32} << 10;
   ServerLimits limits;
   // A session that has had no call for so long, and runs no step, is closed.
   absl::Duration session_idle_limit = absl::InfiniteDuration();
@@ -60,8 +70,8 @@ class Server {
   virtual ~Server() = default;
 
   // InvalidArgument: no such task, devices that do not exist, `bind` is no address, a folder of
-  // `allow_paths` that is none, or CheckSecurity. FailedPrecondition: it would be reachable from elsewhere, without TLS and
-  // without a token, and nobody said that it may.
+  // `allow_paths` that is none, or CheckSecurity. FailedPrecondition: it would be reachable from
+  // elsewhere, without TLS and without a token, and nobody said that it may.
   static absl::StatusOr<std::unique_ptr<Server>> Create(ServerOptions options);
 
   // Listens; returns when the first call would be answered. Unavailable: the port is taken.

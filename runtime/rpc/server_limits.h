@@ -47,6 +47,10 @@ class RequestTensors {
 
   // As TensorFromProto. ResourceExhausted: all that were read take more than the limit.
   absl::StatusOr<Tensor> Read(const tensorflow::TensorProto& proto);
+  // A value of the request that was read in place.
+  void Count(const Tensor& value) {
+    if (value.is_valid()) left_ -= static_cast<int64_t>(value.num_bytes());
+  }
 
  private:
   const int64_t limit_;

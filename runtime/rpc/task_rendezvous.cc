@@ -39,16 +39,19 @@ void TaskRendezvous::Receive(absl::string_view key, CancellationManager* cancell
   options.cancellation = cancellation;
   WorkerClient& sender = **client;
   std::shared_ptr<TransferLog::Transfer> transfer = log_.Begin(step_id_, *parsed);
-  sender.RecvTensor(std::move(request), options,
-                    [client = *std::move(client), transfer = std::move(transfer),
-                     received = std::move(received)](absl::StatusOr<Entry> entry) mutable {
-                      if (!entry.ok()) {
-                        received(FromTask(entry.status(), client->task()));
-                        return;
-                      }
-                      if (transfer != nullptr) transfer->End(entry->value);
-                      received(std::move(entry));
-                    });
+  sender.RecvTensor(
+      std::move(request), options,
+      [client = *std::move(client), transfer = std::move(transfer),
+       received = std::move(received)](absl::StatusOr<ReceivedTensor> arrived) mutable {
+        if (!arrived.ok()) {
+          received(FromTask(arrived.status(), client->task()));
+          return;
+        }
+        if (transfer != nullptr) {
+          transfer->End(arrived->entry.value, arrived->was_lent);
+        }
+        received(std::move(arrived->entry));
+      });
 }
 
 void TaskRendezvous::Abort(absl::Status reason) { own_->Abort(std::move(reason)); }

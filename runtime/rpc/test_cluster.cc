@@ -1,5 +1,6 @@
 #include "runtime/rpc/test_cluster.h"
 
+#include <cstdlib>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -35,6 +36,11 @@ TestCluster::TestCluster(const std::map<std::string, int>& jobs) {
       config_.jobs[job][i] = absl::StrCat(Host(), ":", next_port++);
     }
   }
+  // The same tests are to hold whichever way values go (BUILD).
+  const char* const transfers = std::getenv("TANDEM_TEST_HOST_TRANSFERS");
+  const absl::string_view wanted = transfers == nullptr ? "auto" : transfers;
+  if (wanted == "off") options_.host_transfers = HostTransfers::kOff;
+  if (wanted == "all") options_.least_host_transfer_bytes = 1;
 }
 
 void TestCluster::Start(const TaskId& task, absl::Duration start_timeout) {

@@ -10,13 +10,14 @@ namespace tandem {
 TransferLog::Transfer::Transfer(TransferLog* log, int64_t step_id, const RendezvousKey& key)
     : log_(*log), step_id_(step_id), key_(key), start_nanos_(absl::GetCurrentTimeNanos()) {}
 
-void TransferLog::Transfer::End(const Tensor& value) {
+void TransferLog::Transfer::End(const Tensor& value, bool was_lent) {
   const int64_t took = absl::GetCurrentTimeNanos() - start_nanos_;
   tensorflow::NodeExecStats stats;
   stats.set_node_name("RecvTensor");
-  stats.set_timeline_label(absl::StrCat("[", value.is_valid() ? value.num_bytes() : 0, "B] ",
-                                        key_.edge, " from ", key_.source_device, " to ",
-                                        key_.destination_device));
+  // The form is TensorFlow's, but for the shared memory.
+  stats.set_timeline_label(absl::StrCat(
+      "[", value.is_valid() ? value.num_bytes() : 0, "B] ", key_.edge, " from ", key_.source_device,
+      " to ", key_.destination_device, was_lent ? " through shared memory" : ""));
   stats.set_all_start_micros(start_nanos_ / 1000);
   stats.set_op_end_rel_micros(took / 1000);
   stats.set_all_end_rel_micros(took / 1000);

@@ -28,8 +28,8 @@ class TransferLog {
   class Transfer {
    public:
     Transfer(TransferLog* log, int64_t step_id, const RendezvousKey& key);
-    // The value has arrived.
-    void End(const Tensor& value);
+    // The value has arrived; in a message, unless it was lent (received_tensor.h).
+    void End(const Tensor& value, bool was_lent);
 
    private:
     TransferLog& log_;

@@ -2,13 +2,19 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "core/base/status.h"
 #include "core/tensor/tensor_proto.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
+#include "proto/host_transfer.pb.h"
+#include "proto/master.pb.h"
 #include "proto/worker.pb.h"
 #include "runtime/rpc/received_tensor.h"
 #include "runtime/rpc/status_on_wire.h"
+#include "runtime/rpc/step_messages.h"
+#include "runtime/transport/shared_memory/shared_memory_endpoint.h"
 
 namespace tandem {
 namespace {
@@ -62,10 +68,10 @@ TEST(ReceivedTensor, ArrivesInPiecesOfAnySize) {
     ASSERT_TRUE(buffer.ok()) << buffer.status();
     for (const size_t slice : {size_t{1}, size_t{7}, size_t{1} << 20}) {
       grpc::ByteBuffer pieces = BufferOf(BytesOf(*buffer), slice);
-      const auto entry = DecodeReceivedTensor(&pieces);
-      ASSERT_TRUE(entry.ok()) << entry.status();
-      EXPECT_FALSE(entry->is_dead);
-      EXPECT_EQ(entry->value.DebugString(10'000), value.DebugString(10'000));
+      const auto received = DecodeReceivedTensor(&pieces);
+      ASSERT_TRUE(received.ok()) << received.status();
+      EXPECT_FALSE(received->entry.is_dead);
+      EXPECT_EQ(received->entry.value.DebugString(10'000), value.DebugString(10'000));
     }
   }
 }
@@ -91,14 +97,14 @@ TEST(ReceivedTensor, OtherFormsOfTheMessageAreRead) {
   message.mutable_tensor()->mutable_tensor_shape()->add_dim()->set_size(3);
   message.mutable_tensor()->add_float_val(7);
   grpc::ByteBuffer list = BufferOf(message.SerializeAsString(), 5);
-  const auto entry = DecodeReceivedTensor(&list);
-  ASSERT_TRUE(entry.ok()) << entry.status();
-  EXPECT_EQ(entry->value.Elements<float>()[2], 7);
+  const auto received = DecodeReceivedTensor(&list);
+  ASSERT_TRUE(received.ok()) << received.status();
+  EXPECT_EQ(received->entry.value.Elements<float>()[2], 7);
 
   const auto dead = EncodeReceivedTensor({Tensor(), true}, 9);
   ASSERT_TRUE(dead.ok());
   grpc::ByteBuffer bytes = *dead;
-  EXPECT_TRUE(DecodeReceivedTensor(&bytes)->is_dead);
+  EXPECT_TRUE(DecodeReceivedTensor(&bytes)->entry.is_dead);
 }
 
 TEST(ReceivedTensor, WhatDoesNotFitIsRefused) {
@@ -118,6 +124,181 @@ TEST(ReceivedTensor, WhatDoesNotFitIsRefused) {
   EXPECT_FALSE(DecodeReceivedTensor(&nonsense).ok());
   grpc::ByteBuffer nothing;
   EXPECT_FALSE(DecodeReceivedTensor(&nothing).ok());
+}
+
+// A lender and a borrower, which know each other.
+class LentTensorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    sends_ = *SharedMemoryEndpoint::Create();
+    receives_ = *SharedMemoryEndpoint::Create();
+    borrower_ = *receives_->Connect(sends_->socket_name(), sends_->secret());
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    while (!borrower_->NewRequest().has_value() && absl::Now() < deadline) {
+      ASSERT_TRUE(borrower_->Read().ok());
+    }
+  }
+
+  // What RecvTensor does with a value: asked for, lent, received.
+  absl::optional<grpc::ByteBuffer> Lend(const Tensor& value, const SegmentBorrower::Request& loan) {
+    tensorflow::RecvTensorRequest request;
+    SetLoanRequest(loan, &request);
+    const absl::optional<LoanRequest> asked = GetLoanRequest(request);
+    EXPECT_TRUE(asked.has_value());
+    const auto lender = sends_->FindLender(asked->connection);
+    EXPECT_NE(lender, nullptr);
+    return EncodeLentTensor({value, false}, 77, 1000, lender.get(), asked->ticket);
+  }
+
+  std::unique_ptr<SharedMemoryEndpoint> sends_;
+  std::unique_ptr<SharedMemoryEndpoint> receives_;
+  std::shared_ptr<SegmentBorrower> borrower_;
+};
+
+TEST_F(LentTensorTest, ArrivesWithoutItsElements) {
+  Tensor value(kFloat64, Shape({3, 1000}));
+  for (int i = 0; i < 3000; ++i) value.MutableElements<double>()[i] = i;
+  auto loan = borrower_->NewRequest();
+  auto buffer = Lend(value, *loan);
+  ASSERT_TRUE(buffer.has_value());
+  EXPECT_LT(buffer->Length(), 200u);
+  const auto received = DecodeReceivedTensor(&*buffer, std::move(loan));
+  ASSERT_TRUE(received.ok()) << received.status();
+  EXPECT_TRUE(received->was_lent);
+  EXPECT_EQ(received->entry.value.DebugString(10'000), value.DebugString(10'000));
+}
+
+TEST_F(LentTensorTest, WhatIsSmallOrNoNumberIsNotLent) {
+  const auto loan = borrower_->NewRequest();
+  EXPECT_FALSE(Lend(Tensor::Vector<float>({1, 2, 3}), *loan).has_value());
+  EXPECT_FALSE(Lend(Tensor(kString, Shape({5000})), *loan).has_value());
+  EXPECT_FALSE(Lend(Tensor::Zeros(kBool, Shape({5000})), *loan).has_value());
+  EXPECT_TRUE(Lend(Tensor::Zeros(kFloat32, Shape({5000})), *loan).has_value());
+}
+
+TEST_F(LentTensorTest, AnswersThatLieAreRefused) {
+  const auto lie = [&](auto change) {
+    auto loan = borrower_->NewRequest();
+    if (!loan.has_value()) return errors::Unavailable("the connection is over");
+    const auto buffer = Lend(Tensor::Zeros(kFloat32, Shape({5000})), *loan);
+    tensorflow::RecvTensorResponse response;
+    EXPECT_TRUE(buffer.has_value() && response.ParseFromString(BytesOf(*buffer)));
+    host_transfers::Loan lent;
+    EXPECT_TRUE(response.transport_options().UnpackTo(&lent));
+    change(&response, &lent);
+    response.mutable_transport_options()->PackFrom(lent);
+    grpc::ByteBuffer bytes = BufferOf(response.SerializeAsString(), 64);
+    return DecodeReceivedTensor(&bytes, std::move(loan)).status();
+  };
+  EXPECT_TRUE(lie([](auto*, auto*) {}).ok());
+  const auto more = [](auto*, auto* lent) { lent->set_bytes(40'000); };
+  EXPECT_TRUE(absl::IsInvalidArgument(lie(more)));
+  const auto strings = [](auto* response, auto*) {
+    response->mutable_tensor()->set_dtype(tensorflow::DT_STRING);
+  };
+  EXPECT_TRUE(absl::IsInvalidArgument(lie(strings)));
+  const auto none = [](auto* response, auto*) { response->mutable_tensor()->clear_dtype(); };
+  EXPECT_TRUE(absl::IsInvalidArgument(lie(none)));
+  const auto beyond = [](auto* response, auto* lent) {
+    response->mutable_tensor()->mutable_tensor_shape()->mutable_dim(0)->set_size(1 << 20);
+    lent->set_bytes(4 << 20);
+  };
+  EXPECT_TRUE(absl::IsInternal(lie(beyond)));
+}
+
+TEST_F(LentTensorTest, WhoOfferedNothingTakesNoLoan) {
+  const auto loan = borrower_->NewRequest();
+  auto buffer = Lend(Tensor::Zeros(kFloat32, Shape({5000})), *loan);
+  ASSERT_TRUE(buffer.has_value());
+  const auto received = DecodeReceivedTensor(&*buffer);
+  // A tensor without elements, as any reader of the message sees it.
+  ASSERT_TRUE(received.ok()) << received.status();
+  EXPECT_FALSE(received->was_lent);
+  tensorflow::RecvTensorRequest request;
+  EXPECT_FALSE(GetLoanRequest(request).has_value());
+  request.set_dma_ok(true);
+  request.mutable_transport_options()->set_type_url("type.googleapis.com/somebody.Else");
+  EXPECT_FALSE(GetLoanRequest(request).has_value());
+}
+
+std::vector<NamedTensor> Named() {
+  std::vector<NamedTensor> named;
+  for (const Tensor& value : Values()) named.push_back({absl::StrCat("n:", named.size()), value});
+  return named;
+}
+
+TEST(StepMessages, AreTheOrdinaryOnes) {
+  tensorflow::RunStepRequest rest;
+  rest.set_session_handle("handle");
+  rest.add_fetch("y:0");
+  rest.mutable_options()->set_timeout_in_ms(7);
+  const auto buffer = EncodeStepMessage(rest, kRunStepFeeds, "feed", Named());
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  tensorflow::RunStepRequest message;
+  ASSERT_TRUE(message.ParseFromString(BytesOf(*buffer)));
+  EXPECT_EQ(message.options().timeout_in_ms(), 7);
+  ASSERT_EQ(message.feed_size(), static_cast<int>(Named().size()));
+  for (int i = 0; i < message.feed_size(); ++i) {
+    EXPECT_EQ(message.feed(i).name(), Named()[static_cast<size_t>(i)].name);
+    const auto value = TensorFromProto(message.feed(i).tensor());
+    ASSERT_TRUE(value.ok()) << value.status();
+    EXPECT_EQ(value->DebugString(10'000),
+              Named()[static_cast<size_t>(i)].value.DebugString(10'000));
+  }
+}
+
+TEST(StepMessages, ArriveInPiecesOfAnySize) {
+  tensorflow::RunCallableResponse message;
+  for (const NamedTensor& named : Named()) {
+    ASSERT_TRUE(TensorToProto(named.value, message.add_fetch(), TensorProtoForm::kContent).ok());
+  }
+  message.mutable_metadata()->mutable_step_stats()->add_dev_stats()->set_device("d");
+  for (const size_t slice : {size_t{1}, size_t{7}, size_t{1} << 20}) {
+    grpc::ByteBuffer pieces = BufferOf(message.SerializeAsString(), slice);
+    tensorflow::RunCallableResponse rest;
+    const auto read = DecodeStepMessage(&pieces, kRunCallableResults, size_t{1} << 30, &rest);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(rest.fetch_size(), 0);
+    EXPECT_EQ(rest.metadata().step_stats().dev_stats(0).device(), "d");
+    ASSERT_EQ(read->size(), Named().size());
+    for (size_t i = 0; i < read->size(); ++i) {
+      const auto value = ValueOf((*read)[i]);
+      ASSERT_TRUE(value.ok()) << value.status();
+      EXPECT_EQ(value->DebugString(10'000), Named()[i].value.DebugString(10'000));
+    }
+  }
+}
+
+TEST(StepMessages, LargeValuesGoInAndOutInPlace) {
+  const Tensor value(kFloat32, Shape({4096}));
+  auto buffer = EncodeStepMessage(tensorflow::RunStepResponse(), kRunStepResults, "fetch",
+                                  {{"y:0", value}, {"z:0", value}});
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  std::vector<grpc::Slice> slices;
+  ASSERT_TRUE(buffer->Dump(&slices).ok());
+  ASSERT_EQ(slices.size(), 4u);
+  EXPECT_EQ(static_cast<const void*>(slices[1].begin()), value.data());
+  EXPECT_EQ(static_cast<const void*>(slices[3].begin()), value.data());
+  // What is over the limit is left in the message, for whoever has to say so.
+  tensorflow::RunStepResponse rest;
+  const auto read = DecodeStepMessage(&*buffer, kRunStepResults, value.num_bytes(), &rest);
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_EQ(read->size(), 2u);
+  EXPECT_TRUE((*read)[0].value.is_valid());
+  EXPECT_FALSE((*read)[1].value.is_valid());
+  EXPECT_EQ((*read)[1].proto.tensor_content().size(), value.num_bytes());
+}
+
+TEST(StepMessages, WhatDoesNotFitIsRefusedByName) {
+  const auto buffer =
+      EncodeStepMessage(tensorflow::RunStepResponse(), kRunStepResults, "fetch",
+                        {{"y:0", Tensor(kVariant, Shape({1}))}, {"none", Tensor()}});
+  EXPECT_TRUE(absl::StrContains(buffer.status().message(), "fetch 'none'")) << buffer.status();
+  grpc::ByteBuffer nonsense = BufferOf("\x0a\xff\xff\xff\x07nonsense", 64);
+  tensorflow::RunStepResponse rest;
+  EXPECT_FALSE(DecodeStepMessage(&nonsense, kRunStepResults, 1, &rest).ok());
+  grpc::ByteBuffer nothing;
+  EXPECT_TRUE(DecodeStepMessage(&nothing, kRunStepResults, 1, &rest).ok());
 }
 
 TEST(StatusOnWire, PayloadsTravel) {

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/graph/import.h"
 #include "core/kernel/rendezvous_key.h"
@@ -22,6 +23,12 @@ namespace {
 
 // As many as a stock worker does.
 constexpr size_t kRememberedRequests = 100'000;
+
+constexpr absl::Duration kMasterAnswerTime = absl::Seconds(3);
+// A master that is silent, or not there, is found lost again after one to four seconds. Sessions
+// that wait for nobody can wait for it to come back.
+constexpr int kMostLosses = 8;
+constexpr absl::Duration kNextLossWithin = absl::Seconds(8);
 
 // An edge to another task inside a loop of TensorFlow 1 has a key of its own in each round, which
 // names the loop in a way that is TensorFlow's own; here the values would never meet.
@@ -66,6 +73,7 @@ struct Worker::Run {
   const tensorflow::RunGraphRequest* request = nullptr;
   tensorflow::RunGraphResponse* response = nullptr;
   CancellationManager* cancellation = nullptr;
+  std::shared_ptr<WorkerSession> session;
   std::shared_ptr<RegisteredGraph> graph;
   std::shared_ptr<Rendezvous> rendezvous;
   RunMetadata metadata;
@@ -76,13 +84,28 @@ struct Worker::Run {
   Done done;
 };
 
+struct Worker::Anchor {
+  Mutex mu;
+  Worker* worker ABSL_GUARDED_BY(mu) = nullptr;  // Null: it is gone.
+};
+
 Worker::Worker(std::shared_ptr<DeviceSet> devices, const ClusterTasks* tasks)
     : tasks_(*tasks),
       shared_devices_(std::make_shared<SessionDevices>(std::move(devices))),
       default_session_(std::make_shared<WorkerSession>(shared_devices_)),
-      recent_requests_(kRememberedRequests) {}
+      recent_requests_(kRememberedRequests),
+      anchor_(std::make_shared<Anchor>()) {
+  MutexLock lock(anchor_->mu);
+  anchor_->worker = this;
+}
 
-Worker::~Worker() { CloseAll(errors::Unavailable("the task has ended")); }
+Worker::~Worker() {
+  {
+    MutexLock lock(anchor_->mu);
+    anchor_->worker = nullptr;
+  }
+  CloseAll(errors::Unavailable("the task has ended"));
+}
 
 void Worker::GetStatus(tensorflow::GetStatusResponse* response) const {
   for (const auto& device : shared_devices_->devices().devices()) {
@@ -111,7 +134,8 @@ absl::Status Worker::CreateSession(const tensorflow::CreateWorkerSessionRequest&
           : shared_devices_);
   entry.master_task = request.master_task();
   entry.master_incarnation = request.master_incarnation();
-  std::vector<std::shared_ptr<WorkerSession>> forsaken;
+  const std::shared_ptr<WorkerSession> session = entry.session;
+  std::vector<SessionEntry> forsaken;
   {
     MutexLock lock(mu_);
     TANDEM_RETURN_IF_ERROR(drained_);
@@ -119,7 +143,7 @@ absl::Status Worker::CreateSession(const tensorflow::CreateWorkerSessionRequest&
       for (auto other = sessions_.begin(); other != sessions_.end();) {
         if (other->second.master_task == entry.master_task &&
             other->second.master_incarnation != entry.master_incarnation) {
-          forsaken.push_back(std::move(other->second.session));
+          forsaken.push_back(std::move(other->second));
           other = sessions_.erase(other);
         } else {
           ++other;
@@ -131,23 +155,87 @@ absl::Status Worker::CreateSession(const tensorflow::CreateWorkerSessionRequest&
                                    request.session_handle(), " already");
     }
   }
-  for (const std::shared_ptr<WorkerSession>& session : forsaken) {
-    session->Close(
-        errors::Aborted("the session's master, ", request.master_task(), ", has been restarted"));
+  for (const SessionEntry& other : forsaken) {
+    Close(other,
+          errors::Aborted("the session's master, ", request.master_task(), ", has been restarted"));
   }
+  FindMaster(request.session_handle(), session, request.master_task());
   return absl::OkStatus();
 }
 
 void Worker::DeleteSession(const std::string& handle) {
-  std::shared_ptr<WorkerSession> session;
+  SessionEntry entry;
   {
     MutexLock lock(mu_);
     const auto found = sessions_.find(handle);
     if (found == sessions_.end()) return;
-    session = std::move(found->second.session);
+    entry = std::move(found->second);
     sessions_.erase(found);
   }
-  session->Close(errors::Cancelled("the session was deleted"));
+  Close(entry, errors::Cancelled("the session was deleted"));
+}
+
+void Worker::Close(const SessionEntry& entry, const absl::Status& reason) {
+  if (entry.master != nullptr) entry.master->Unwatch(entry.watch);
+  entry.session->Close(reason);
+}
+
+void Worker::FindMaster(const std::string& handle, const std::shared_ptr<WorkerSession>& session,
+                        const std::string& master_task) {
+  const absl::StatusOr<std::shared_ptr<WorkerClient>> master = tasks_.Find(master_task);
+  // The own task, or none of the cluster's.
+  if (!master.ok()) return;
+  CallOptions options;
+  options.deadline = absl::Now() + kMasterAnswerTime;
+  (*master)->GetStatus(options, [anchor = anchor_, master = *master, handle, session](
+                                    const absl::StatusOr<tensorflow::GetStatusResponse>& response) {
+    if (!response.ok()) return;
+    MutexLock lock(anchor->mu);
+    if (anchor->worker != nullptr) {
+      anchor->worker->MasterAnswers(handle, session.get(), master);
+    }
+  });
+}
+
+void Worker::MasterAnswers(const std::string& handle, const WorkerSession* session,
+                           std::shared_ptr<WorkerClient> master) {
+  MutexLock lock(mu_);
+  const auto found = sessions_.find(handle);
+  if (found == sessions_.end() || found->second.session.get() != session) return;
+  found->second.master = std::move(master);
+  WatchLocked(handle, &found->second);
+}
+
+void Worker::WatchLocked(const std::string& handle, SessionEntry* entry) {
+  entry->watch = entry->master->Watch(
+      [anchor = anchor_, handle, session = entry->session.get()](const absl::Status& status) {
+        MutexLock lock(anchor->mu);
+        if (anchor->worker != nullptr) anchor->worker->MasterIsLost(handle, session, status);
+      });
+}
+
+void Worker::MasterIsLost(const std::string& handle, const WorkerSession* session,
+                          const absl::Status& status) {
+  SessionEntry lost;
+  {
+    MutexLock lock(mu_);
+    const auto found = sessions_.find(handle);
+    // The address of one that is gone may be another's by now, which has a watch of its own.
+    if (found == sessions_.end() || found->second.session.get() != session) return;
+    SessionEntry& entry = found->second;
+    const absl::Time now = absl::Now();
+    entry.losses = now - entry.last_loss < kNextLossWithin ? entry.losses + 1 : 1;
+    entry.last_loss = now;
+    if (!session->runs() && entry.losses < kMostLosses) {
+      WatchLocked(handle, &entry);
+      return;
+    }
+    lost = std::move(entry);
+    sessions_.erase(found);
+  }
+  TANDEM_LOG(Warning) << "session " << handle << " of " << lost.master_task
+                      << " is closed: " << status.message();
+  Close(lost, errors::Unavailable("the session's master is gone: ", status.message()));
 }
 
 absl::StatusOr<std::shared_ptr<WorkerSession>> Worker::FindSession(const std::string& handle,
@@ -194,8 +282,7 @@ void Worker::EndStep(int64_t step_id, absl::Status reason) {
   steps_.End(step_id, std::move(reason));
 }
 
-absl::StatusOr<std::shared_ptr<RegisteredGraph>> Worker::FindGraph(
-    const tensorflow::RunGraphRequest& request) const {
+absl::Status Worker::FindGraph(const tensorflow::RunGraphRequest& request, Run* run) const {
   if (request.is_partial()) {
     return errors::Unimplemented("RunGraph: partial runs are not supported yet");
   }
@@ -204,7 +291,10 @@ absl::StatusOr<std::shared_ptr<RegisteredGraph>> Worker::FindGraph(
       FindSession(request.session_handle(), request.create_worker_session_called()));
   absl::StatusOr<std::shared_ptr<RegisteredGraph>> graph = session->Find(request.graph_handle());
   if (!graph.ok()) return MakeWorkerRestarted(graph.status());
-  return graph;
+  run->graph = *std::move(graph);
+  run->session = session;
+  run->session->RunBegins();
+  return absl::OkStatus();
 }
 
 void Worker::RunGraph(const tensorflow::RunGraphRequest& request,
@@ -222,7 +312,7 @@ void Worker::RunGraph(const tensorflow::RunGraphRequest& request,
   const auto prepare = [&]() -> absl::Status {
     TANDEM_RETURN_IF_ERROR(CheckNotDrained());
     TANDEM_RETURN_IF_ERROR(recent_requests_.Note(request.request_id()));
-    TANDEM_ASSIGN_OR_RETURN(run->graph, FindGraph(request));
+    TANDEM_RETURN_IF_ERROR(FindGraph(request, run.get()));
     TANDEM_ASSIGN_OR_RETURN(run->rendezvous, JoinStep(request.step_id()));
     for (const tensorflow::NamedTensorProto& sent : request.send()) {
       Rendezvous::Entry entry;
@@ -310,6 +400,8 @@ void Worker::EndRun(Run& run, absl::Status status) {
     status = absl::OkStatus();
   }
   run.graph.reset();
+  if (run.session != nullptr) run.session->RunEnds();
+  run.session.reset();
   run.rendezvous.reset();
   run.done(std::move(status));
   MutexLock lock(mu_);
@@ -395,7 +487,7 @@ void Worker::CloseAll(const absl::Status& reason) {
     MutexLock lock(mu_);
     sessions.swap(sessions_);
   }
-  for (const auto& [handle, entry] : sessions) entry.session->Close(reason);
+  for (const auto& [handle, entry] : sessions) Close(entry, reason);
   default_session_->Close(reason);
   steps_.EndAll(reason);
   MutexLock lock(mu_);

@@ -10,6 +10,12 @@
 // Sessions share the variables of the task's devices, unless they are isolated. They share the
 // state of stateful nodes (by name) only within one session.
 //
+// A master is asked once a second whether it lives, for as long as it has sessions here (and if it
+// answered once, so that a master that cannot be reached from here keeps its sessions). One that is
+// lost loses those that run something: at once when its process has ended, after three to four
+// seconds when it is stopped; its other sessions half a minute later. When it wakes up, or comes
+// back, it is told that they are gone.
+//
 // Threads: any.
 #ifndef TANDEM_RUNTIME_RPC_WORKER_H_
 #define TANDEM_RUNTIME_RPC_WORKER_H_
@@ -99,11 +105,32 @@ class Worker {
 
  private:
   struct Run;
+  struct Anchor;
+  struct SessionEntry {
+    std::shared_ptr<WorkerSession> session;
+    std::string master_task;
+    int64_t master_incarnation = 0;
+    // Who is watched, and how often it was lost one after the other. Null: nobody.
+    std::shared_ptr<WorkerClient> master;
+    int64_t watch = 0;
+    int losses = 0;
+    absl::Time last_loss = absl::InfinitePast();
+  };
 
   absl::Status CheckNotDrained() const;
-  absl::StatusOr<std::shared_ptr<RegisteredGraph>> FindGraph(
-      const tensorflow::RunGraphRequest& request) const;
+  absl::Status FindGraph(const tensorflow::RunGraphRequest& request, Run* run) const;
   void EndRun(Run& run, absl::Status status);
+  // Closes a session that is no longer in the table.
+  static void Close(const SessionEntry& entry, const absl::Status& reason);
+  // Watches the session's master, once it has answered.
+  void FindMaster(const std::string& handle, const std::shared_ptr<WorkerSession>& session,
+                  const std::string& master_task);
+  void WatchLocked(const std::string& handle, SessionEntry* entry)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void MasterAnswers(const std::string& handle, const WorkerSession* session,
+                     std::shared_ptr<WorkerClient> master);
+  void MasterIsLost(const std::string& handle, const WorkerSession* session,
+                    const absl::Status& status);
 
   const ClusterTasks& tasks_;
   const std::shared_ptr<SessionDevices> shared_devices_;
@@ -113,11 +140,8 @@ class Worker {
   StepTable steps_;
   RecentRequests recent_requests_;
 
-  struct SessionEntry {
-    std::shared_ptr<WorkerSession> session;
-    std::string master_task;
-    int64_t master_incarnation = 0;
-  };
+  // By which what comes later learns whether the worker still is.
+  const std::shared_ptr<Anchor> anchor_;
   mutable Mutex mu_;
   CondVar ended_;
   int running_ ABSL_GUARDED_BY(mu_) = 0;

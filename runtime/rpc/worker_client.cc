@@ -13,14 +13,16 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/impl/codegen/proto_utils.h"
-#include "runtime/rpc/received_tensor.h"
+#include "runtime/rpc/host_link.h"
 #include "runtime/rpc/secure_channel.h"
 #include "runtime/rpc/status_on_wire.h"
 
 namespace tandem {
 namespace {
 
-constexpr char kService[] = "/tensorflow.WorkerService/";
+std::string PathOf(const char* method) {
+  return absl::StrCat("/tensorflow.WorkerService/", method);
+}
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& address, const Security& security) {
   grpc::ChannelArguments arguments;
@@ -36,9 +38,10 @@ class UnaryCall {
   using Done = absl::AnyInvocable<void(absl::Status, Response*)>;
 
   static void Start(const WorkerClient& client, const std::shared_ptr<grpc::Channel>& channel,
-                    const std::shared_ptr<CallSet>& calls, const char* method, Request request,
+                    const std::shared_ptr<CallSet>& calls, std::string path, Request request,
                     const CallOptions& options, Done done) {
-    auto* const call = new UnaryCall(client, calls, method, std::move(request), std::move(done));
+    auto* const call =
+        new UnaryCall(client, calls, std::move(path), std::move(request), std::move(done));
     if (options.deadline != absl::InfiniteFuture()) {
       call->context_.set_deadline(absl::ToChronoTime(options.deadline));
     }
@@ -59,11 +62,11 @@ class UnaryCall {
   }
 
  private:
-  UnaryCall(const WorkerClient& client, std::shared_ptr<CallSet> calls, const char* method,
+  UnaryCall(const WorkerClient& client, std::shared_ptr<CallSet> calls, std::string path,
             Request request, Done done)
       : client_(client),
         calls_(std::move(calls)),
-        path_(absl::StrCat(kService, method)),
+        path_(std::move(path)),
         request_(std::move(request)),
         done_(std::move(done)) {}
 
@@ -131,11 +134,11 @@ class UnaryCall {
 };
 
 template <typename Request, typename Response>
-void Call(const WorkerClient& client, const std::shared_ptr<grpc::Channel>& channel,
-          const std::shared_ptr<CallSet>& calls, const char* method, Request request,
-          const CallOptions& options, WorkerClient::Done<Response> done) {
+void CallPath(const WorkerClient& client, const std::shared_ptr<grpc::Channel>& channel,
+              const std::shared_ptr<CallSet>& calls, std::string path, Request request,
+              const CallOptions& options, WorkerClient::Done<Response> done) {
   UnaryCall<Request, Response>::Start(
-      client, channel, calls, method, std::move(request), options,
+      client, channel, calls, std::move(path), std::move(request), options,
       [done = std::move(done)](absl::Status status, Response* response) mutable {
         if (status.ok()) {
           done(std::move(*response));
@@ -143,6 +146,14 @@ void Call(const WorkerClient& client, const std::shared_ptr<grpc::Channel>& chan
           done(std::move(status));
         }
       });
+}
+
+template <typename Request, typename Response>
+void Call(const WorkerClient& client, const std::shared_ptr<grpc::Channel>& channel,
+          const std::shared_ptr<CallSet>& calls, const char* method, Request request,
+          const CallOptions& options, WorkerClient::Done<Response> done) {
+  CallPath<Request, Response>(client, channel, calls, PathOf(method), std::move(request), options,
+                              std::move(done));
 }
 
 }  // namespace
@@ -240,13 +251,16 @@ class WorkerClient::Heartbeat {
   std::map<int64_t, std::function<void(const absl::Status&)>> watchers_ ABSL_GUARDED_BY(mu_);
 };
 
-WorkerClient::WorkerClient(std::string task, std::string address, const Security& security)
+WorkerClient::WorkerClient(std::string task, std::string address, const Security& security,
+                           SharedMemoryEndpoint* shared_memory)
     : task_(std::move(task)),
       address_(std::move(address)),
       with_tls_(security.ConnectsWithTls()),
       channel_(Connect(address_, security)),
       calls_(std::make_shared<CallSet>()),
-      heartbeat_(std::make_unique<Heartbeat>(this, calls_)) {}
+      heartbeat_(std::make_unique<Heartbeat>(this, calls_)),
+      link_(shared_memory == nullptr ? nullptr : std::make_unique<HostLink>(task_, shared_memory)) {
+}
 
 int64_t WorkerClient::Watch(std::function<void(const absl::Status&)> lost) {
   return heartbeat_->Watch(std::move(lost));
@@ -304,31 +318,42 @@ void WorkerClient::CleanupAll(tensorflow::CleanupAllRequest request, const CallO
 }
 
 void WorkerClient::RecvTensor(tensorflow::RecvTensorRequest request, const CallOptions& options,
-                              Rendezvous::Received received) {
+                              Done<ReceivedTensor> received) {
+  absl::optional<SegmentBorrower::Request> loan;
+  if (link_ != nullptr) {
+    loan = link_->NewRequest([this](const CallOptions& options, HostLink::Introduced done) {
+      CallPath<host_transfers::IntroduceRequest, host_transfers::IntroduceResponse>(
+          *this, channel_, calls_, "/tandem.host_transfers.HostTransferService/Introduce", {},
+          options, std::move(done));
+    });
+    if (loan.has_value()) SetLoanRequest(*loan, &request);
+  }
   UnaryCall<tensorflow::RecvTensorRequest, grpc::ByteBuffer>::Start(
-      *this, channel_, calls_, "RecvTensor", std::move(request), options,
-      [task = task_, received = std::move(received)](absl::Status status,
-                                                     grpc::ByteBuffer* response) mutable {
+      *this, channel_, calls_, PathOf("RecvTensor"), std::move(request), options,
+      [this, loan = std::move(loan), received = std::move(received)](
+          absl::Status status, grpc::ByteBuffer* response) mutable {
         if (!status.ok()) {
           received(std::move(status));
           return;
         }
-        absl::StatusOr<Rendezvous::Entry> entry = DecodeReceivedTensor(response);
-        if (!entry.ok()) {
-          received(WithContext(entry.status(), task));
+        absl::StatusOr<ReceivedTensor> value = DecodeReceivedTensor(response, std::move(loan));
+        if (!value.ok()) {
+          received(WithContext(value.status(), task_));
           return;
         }
-        received(*std::move(entry));
+        if (value->was_lent) link_->NoteLoan();
+        received(std::move(value));
       });
 }
 
-ClusterTasks::ClusterTasks(const ClusterConfig& config, const TaskId& own, const Security& security)
-    : own_(own.ToString()) {
+ClusterTasks::ClusterTasks(const ClusterConfig& config, const TaskId& own, const Security& security,
+                           SharedMemoryEndpoint* shared_memory)
+    : own_(own.ToString()), shared_memory_(shared_memory) {
   for (const auto& [job, tasks] : config.jobs) {
     for (const auto& [index, address] : tasks) {
       const std::string name = TaskId{job, index}.ToString();
       if (name == own_) continue;
-      others_.emplace(name, std::make_shared<WorkerClient>(name, address, security));
+      others_.emplace(name, std::make_shared<WorkerClient>(name, address, security, shared_memory));
     }
   }
 }

@@ -23,17 +23,20 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/kernel/cancellation.h"
-#include "core/kernel/rendezvous.h"
 #include "proto/worker.pb.h"
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/rpc/call_set.h"
+#include "runtime/rpc/received_tensor.h"
 #include "runtime/rpc/security.h"
+#include "runtime/transport/shared_memory/shared_memory_endpoint.h"
 
 namespace grpc {
 class Channel;
 }  // namespace grpc
 
 namespace tandem {
+
+class HostLink;
 
 // An id for a request that is not to be carried out twice: not 0, and not met again.
 int64_t NewRequestId();
@@ -55,8 +58,10 @@ class WorkerClient {
   using Done = absl::AnyInvocable<void(absl::StatusOr<Response>)>;
 
   // `task`: "/job:worker/replica:0/task:1"; `address`: host:port. Connects with the first call, and
-  // again when the connection is lost. REQUIRES: CheckSecurity.
-  WorkerClient(std::string task, std::string address, const Security& security = {});
+  // again when the connection is lost. `shared_memory`: this process's end of transfers within the
+  // host, which outlives the client; null: values come in messages. REQUIRES: CheckSecurity.
+  WorkerClient(std::string task, std::string address, const Security& security = {},
+               SharedMemoryEndpoint* shared_memory = nullptr);
   ~WorkerClient();
 
   const std::string& task() const { return task_; }
@@ -89,9 +94,10 @@ class WorkerClient {
   int64_t Watch(std::function<void(const absl::Status& status)> lost);
   void Unwatch(int64_t watch);
 
-  // The value goes from gRPC's memory straight into a tensor.
+  // The value goes from gRPC's memory straight into a tensor, or is borrowed, when the task is on
+  // this host and both can (HostLink).
   void RecvTensor(tensorflow::RecvTensorRequest request, const CallOptions& options,
-                  Rendezvous::Received received);
+                  Done<ReceivedTensor> received);
 
  private:
   class Heartbeat;
@@ -102,13 +108,16 @@ class WorkerClient {
   const std::shared_ptr<grpc::Channel> channel_;
   const std::shared_ptr<CallSet> calls_;
   const std::unique_ptr<Heartbeat> heartbeat_;
+  const std::unique_ptr<HostLink> link_;  // Null: none is wanted.
 };
 
 // Threads: any. Lifetime: outlives whoever was given a client, but for what their calls hold: it
 // ends those when it goes.
 class ClusterTasks {
  public:
-  ClusterTasks(const ClusterConfig& config, const TaskId& own, const Security& security = {});
+  // `shared_memory` (may be null) outlives it.
+  ClusterTasks(const ClusterConfig& config, const TaskId& own, const Security& security = {},
+               SharedMemoryEndpoint* shared_memory = nullptr);
   ~ClusterTasks();
 
   // "/job:worker/replica:0/task:0".
@@ -119,9 +128,12 @@ class ClusterTasks {
   }
   // NotFound: the cluster has no such other task.
   absl::StatusOr<std::shared_ptr<WorkerClient>> Find(absl::string_view task) const;
+  // Through which values are lent to tasks of this host; null: none are.
+  SharedMemoryEndpoint* shared_memory() const { return shared_memory_; }
 
  private:
   const std::string own_;
+  SharedMemoryEndpoint* const shared_memory_;
   std::map<std::string, std::shared_ptr<WorkerClient>, std::less<>> others_;
 };
 

@@ -10,6 +10,7 @@
 #include "runtime/device/out_of_memory.h"
 #include "runtime/rpc/received_tensor.h"
 #include "runtime/rpc/server_call.h"
+#include "runtime/transport/shared_memory/shared_memory_endpoint.h"
 
 namespace tandem {
 namespace {
@@ -107,14 +108,15 @@ class WorkerServiceImpl final
       return EndedCall(context,
                        errors::InvalidArgument("RecvTensor: the request is no RecvTensorRequest"));
     }
+    Loan loan = FindLender(request);
     auto* const call = new ServerCall;
     worker_.RecvTensor(
-        request, call->cancellation(), [call, response](absl::StatusOr<Rendezvous::Entry> entry) {
+        request, call->cancellation(),
+        [call, response, loan = std::move(loan)](absl::StatusOr<Rendezvous::Entry> entry) {
           absl::Status status = entry.status();
           if (status.ok()) {
-            absl::StatusOr<grpc::ByteBuffer> encoded = CatchOutOfMemory([&] {
-              return EncodeReceivedTensor(*std::move(entry), absl::ToUnixMicros(absl::Now()));
-            });
+            absl::StatusOr<grpc::ByteBuffer> encoded =
+                CatchOutOfMemory([&] { return Encode(*std::move(entry), loan); });
             status = encoded.status();
             if (status.ok()) *response = *encoded;
           }
@@ -168,6 +170,30 @@ class WorkerServiceImpl final
     return EndedCall(context, errors::Unimplemented(
                                   "collectives of TensorFlow between tasks (CollectiveReduce and "
                                   "its kin) are not supported yet"));
+  }
+
+  // To whom a value may be lent; the lender is null when it has to go in a message.
+  struct Loan {
+    std::shared_ptr<SegmentLender> lender;
+    Ticket ticket;
+    size_t least_bytes = 0;
+  };
+  Loan FindLender(const tensorflow::RecvTensorRequest& request) const {
+    SharedMemoryEndpoint* const endpoint = worker_.tasks().shared_memory();
+    if (endpoint == nullptr) return {};
+    const absl::optional<LoanRequest> asked = GetLoanRequest(request);
+    if (!asked.has_value()) return {};
+    return {endpoint->FindLender(asked->connection), asked->ticket, endpoint->least_lent_bytes()};
+  }
+
+  static absl::StatusOr<grpc::ByteBuffer> Encode(Rendezvous::Entry entry, const Loan& loan) {
+    const int64_t now = absl::ToUnixMicros(absl::Now());
+    if (loan.lender != nullptr) {
+      absl::optional<grpc::ByteBuffer> lent =
+          EncodeLentTensor(entry, now, loan.least_bytes, loan.lender.get(), loan.ticket);
+      if (lent.has_value()) return *std::move(lent);
+    }
+    return EncodeReceivedTensor(std::move(entry), now);
   }
 
   Worker& worker_;

@@ -1,7 +1,8 @@
 // The wire side of a Worker: TensorFlow's WorkerService over gRPC.
 //
 // No call holds a thread while its step runs or a value is waited for. A call that is cancelled, or
-// whose connection is lost, cancels its step. Values leave with RecvTensor in their own memory.
+// whose connection is lost, cancels its step. Values leave with RecvTensor in their own memory, or
+// are lent to tasks of this host.
 //
 // Unimplemented, so far: collectives between tasks (RecvBuf, GetStepSequence, CompleteGroup,
 // CompleteInstance), and Tracing.

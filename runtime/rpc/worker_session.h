@@ -3,6 +3,7 @@
 #ifndef TANDEM_RUNTIME_RPC_WORKER_SESSION_H_
 #define TANDEM_RUNTIME_RPC_WORKER_SESSION_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -54,6 +55,11 @@ class WorkerSession {
   // Runs go on. NotFound: there is none.
   absl::Status Deregister(const std::string& graph_handle);
 
+  // Counted by whoever runs its graphs.
+  void RunBegins() { runs_.fetch_add(1); }
+  void RunEnds() { runs_.fetch_sub(1); }
+  bool runs() const { return runs_.load() > 0; }
+
   // Cancels all runs, and refuses everything, with `reason`.
   void Close(const absl::Status& reason);
   void ClearContainer(absl::string_view container) { devices_->ClearContainer(container); }
@@ -61,6 +67,7 @@ class WorkerSession {
  private:
   const std::shared_ptr<SessionDevices> devices_;
   const std::shared_ptr<SharedKernelCache> kernels_;
+  std::atomic<int> runs_{0};
   mutable Mutex mu_;
   absl::Status closed_ ABSL_GUARDED_BY(mu_);
   uint64_t next_handle_ ABSL_GUARDED_BY(mu_) = 1;

@@ -45,9 +45,10 @@ ABSL_FLAG(std::string, token_file, "",
           "in TANDEM_TOKEN");
 ABSL_FLAG(bool, insecure, false,
           "serve other machines without TLS and without a token; TANDEM_INSECURE=1 does the same");
-ABSL_FLAG(std::string, allow_paths, "",
-          "folders whose files graphs may read and write, separated by commas; default: any file, or "
-          "none if other machines can reach the server");
+ABSL_FLAG(
+    std::string, allow_paths, "",
+    "folders whose files graphs may read and write, separated by commas; default: any file, or "
+    "none if other machines can reach the server");
 ABSL_FLAG(int, max_message_bytes, tandem::ServerLimits().message_bytes,
           "refuse larger messages of clients and tasks");
 ABSL_FLAG(int64_t, max_sessions, tandem::ServerLimits().sessions,
@@ -58,6 +59,9 @@ ABSL_FLAG(int64_t, max_request_tensor_bytes, tandem::ServerLimits().request_tens
           "refuse requests whose tensors (constants or feeds) take more memory");
 ABSL_FLAG(absl::Duration, session_idle_limit, absl::InfiniteDuration(),
           "close sessions that have had no call for so long; default: never");
+ABSL_FLAG(std::string, host_transfers, "auto",
+          "values for other tasks of this host: auto, large ones through shared memory; off, in "
+          "messages, as to other hosts");
 ABSL_FLAG(absl::Duration, start_timeout, absl::Seconds(120),
           "how long a new session waits for tasks that cannot be reached");
 ABSL_FLAG(absl::Duration, grace, absl::Seconds(10),
@@ -157,6 +161,13 @@ __attribute__((constructor(101))) void OpenStandardStreams() {
   }
 }
 
+absl::StatusOr<HostTransfers> WantedHostTransfers() {
+  const std::string flag = absl::GetFlag(FLAGS_host_transfers);
+  if (flag == "auto") return HostTransfers::kAuto;
+  if (flag == "off") return HostTransfers::kOff;
+  return errors::InvalidArgument("--host_transfers=", flag, ": it is auto or off");
+}
+
 absl::Status Serve(bool* had_sessions) {
   TANDEM_ASSIGN_OR_RETURN(const ClusterDocument document, FindClusterDocument());
   ServerOptions options;
@@ -188,9 +199,9 @@ absl::Status Serve(bool* had_sessions) {
                     absl::GetFlag(FLAGS_tls_ca), absl::GetFlag(FLAGS_token_file)}));
   options.insecure = absl::GetFlag(FLAGS_insecure);
   if (const std::string folders = absl::GetFlag(FLAGS_allow_paths); !folders.empty()) {
-    options.allow_paths =
-        std::vector<std::string>(absl::StrSplit(folders, ',', absl::SkipEmpty()));
+    options.allow_paths = std::vector<std::string>(absl::StrSplit(folders, ',', absl::SkipEmpty()));
   }
+  TANDEM_ASSIGN_OR_RETURN(options.host_transfers, WantedHostTransfers());
   options.limits.message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   options.limits.sessions = absl::GetFlag(FLAGS_max_sessions);
   options.limits.graph_nodes = absl::GetFlag(FLAGS_max_graph_nodes);

@@ -1,0 +1,38 @@
+#include "runtime/rpc/host_transfer_service.h"
+
+#include <string>
+
+#include "grpcpp/grpcpp.h"
+#include "proto/host_transfer.grpc.pb.h"
+#include "runtime/rpc/server_call.h"
+
+namespace tandem {
+namespace {
+
+using host_transfers::HostTransferService;
+
+class HostTransferServiceImpl final
+    : public HostTransferService::WithCallbackMethod_Introduce<HostTransferService::Service> {
+ public:
+  explicit HostTransferServiceImpl(SharedMemoryEndpoint* endpoint) : endpoint_(*endpoint) {}
+
+  grpc::ServerUnaryReactor* Introduce(grpc::CallbackServerContext* context,
+                                      const host_transfers::IntroduceRequest*,
+                                      host_transfers::IntroduceResponse* response) override {
+    response->set_version(shared_memory::kVersion);
+    response->set_socket_name(endpoint_.socket_name());
+    response->set_secret(std::string(endpoint_.secret()));
+    return EndedCall(context, absl::OkStatus());
+  }
+
+ private:
+  SharedMemoryEndpoint& endpoint_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> NewHostTransferService(SharedMemoryEndpoint* endpoint) {
+  return std::make_unique<HostTransferServiceImpl>(endpoint);
+}
+
+}  // namespace tandem
