@@ -249,9 +249,39 @@ def checkpoint_states():
     add("checkpoint_state", "slice3", b"4 5 6 -:1,2:0,0")
 
 
+def field(number, contents):
+    """A field of a message with bytes in it; fewer than 16384."""
+    size = len(contents)
+    length = bytes([size]) if size < 128 else bytes([size % 128 + 128, size // 128])
+    return bytes([number << 3 | 2]) + length + contents
+
+
+def messages():
+    """The first byte says which message it is; see messages_fuzz.cc."""
+    values = [(name, tf.make_tensor_proto(value).SerializeToString()) for name, value in (
+        (b"x:0", np.arange(600, dtype=np.float32)), (b"b:0", np.array([True, False])),
+        (b"s:0", np.array([b"a", b"", b"xyz"])), (b"c:0", np.float32(1)), (b"e:0", np.int64([])))]
+    named = [field(1, name) + field(2, value) for name, value in values]
+    add("messages", "received", bytes([0]) + b"\x18\x05" + field(1, values[0][1]))
+    add("messages", "dead", bytes([5]) + b"\x10\x01")
+    add("messages", "step", bytes([41]) + field(1, b"session") + field(3, b"y:0") +
+        b"".join(field(2, each) for each in named) + field(4, b"z") + b"\x40\x07")
+    add("messages", "results", bytes([42]) + b"".join(field(1, each) for each in named) +
+        field(2, b"") + b"\x18\x03" + field(4, b"why"))
+    add("messages", "call", bytes([43]) + field(1, b"session") + b"\x10\x03" +
+        b"".join(field(3, value) for _, value in values))
+    add("messages", "called", bytes([44]) + b"".join(field(1, value) for _, value in values))
+
+
+def random_graphs():
+    """Choices, a byte or two for each; see random_graph_fuzz.cc."""
+    for seed in range(6):
+        add("random_graph", f"choices{seed}", np.random.default_rng(seed).bytes(150))
+
+
 def main():
     for make in (records, bundles, examples, events, images, arrays, graphs, cluster_configs,
-                 checkpoint_states):
+                 checkpoint_states, messages, random_graphs):
         make()
 
 
