@@ -265,7 +265,9 @@ TEST_F(ResumeFaults, AnotherOptimizerIsRefusedWithAllDifferences) {
   const auto later = [same](int64_t step) { return step < 4 ? same(step) : 0.001; };
   FaultyFileSystem copy;
   ASSERT_TRUE(copy.MakeDirectories("/run").ok());
-  for (const std::string& name : *files_.ListDirectory("/run")) {
+  const auto names = files_.ListDirectory("/run");
+  ASSERT_TRUE(names.ok()) << names.status();
+  for (const std::string& name : *names) {
     copy.SetContents("/run/" + name, Contents("/run/" + name));
   }
   EXPECT_TRUE(

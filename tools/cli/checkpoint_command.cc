@@ -91,10 +91,6 @@ int64_t BytesOf(const BundleEntry& entry) {
   return entry.shape.num_elements() * static_cast<int64_t>(StoredElementBytes(entry.dtype));
 }
 
-std::string Plural(int64_t count, absl::string_view noun) {
-  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
-}
-
 // The names of a checkpoint by what they are.
 struct Contents {
   int64_t tensors = 0;

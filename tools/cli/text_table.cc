@@ -4,6 +4,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 
 namespace tandem::cli {
 namespace {
@@ -18,6 +19,10 @@ bool IsNumber(const std::string& cell) {
 }
 
 }  // namespace
+
+std::string Plural(int64_t count, absl::string_view noun) {
+  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
+}
 
 std::string TextTable::ToString() const {
   const size_t columns = rows_[0].size();

@@ -6,10 +6,16 @@
 #ifndef TANDEM_TOOLS_CLI_TEXT_TABLE_H_
 #define TANDEM_TOOLS_CLI_TEXT_TABLE_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+
 namespace tandem::cli {
+
+// "1 tensor", "2 tensors".
+std::string Plural(int64_t count, absl::string_view noun);
 
 class TextTable {
  public:

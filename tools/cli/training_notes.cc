@@ -17,10 +17,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string Plural(int64_t count, absl::string_view noun) {
-  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
-}
-
 // "loss", its metrics, and the same of what it was validated with.
 std::vector<std::pair<std::string, double>> ValuesOf(const EpochResult& result,
                                                      const std::string& prefix = "") {

@@ -108,8 +108,6 @@ def written(cases):
     for name in TYPES:
         cases.add(f"scalar {name}", "WriteScalarSummary",
                   {"tag": "s", "value": tf.cast(tf.constant(100.5), name)})
-    cases.add("scalar, a large one", "WriteScalarSummary",
-              {"tag": "s", "value": tf.constant((1 << 62) + (1 << 38) + 1, tf.int64)})
     cases.add("scalar, a vector", "WriteScalarSummary", {"tag": "s", "value": tf.constant([1.0])})
     values = tf.constant([[3.5, 0.0, 1e-15], [2.0, 2.0, 120.0]])
     for name in TYPES + ["bool"]:
