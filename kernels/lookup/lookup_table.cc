@@ -181,22 +181,19 @@ absl::Status LookupTable::Reserve(int64_t count) {
 absl::Status LookupTable::InsertLocked(const Tensor& keys, const Tensor& values) {
   TANDEM_RETURN_IF_ERROR(Reserve(keys.num_elements()));
   const int64_t size = row_size();
-  Tensor& rows = rows_;
-  int64_t& rows_used = rows_used_;
-  std::vector<int64_t>& free_rows = free_rows_;
   std::visit(
-      [&](auto& index) {
+      [&](auto& index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
         const auto all = keys.Elements<KeyOf<decltype(index)>>();
         for (size_t i = 0; i < all.size(); ++i) {
           const auto [entry, is_new] = index.try_emplace(all[i], 0);
-          if (is_new && !free_rows.empty()) {
-            entry->second = free_rows.back();
-            free_rows.pop_back();
+          if (is_new && !free_rows_.empty()) {
+            entry->second = free_rows_.back();
+            free_rows_.pop_back();
           } else if (is_new) {
-            entry->second = rows_used++;
+            entry->second = rows_used_++;
           }
           CopyElements(type_.value,
-                       ElementAt(type_.value, rows.mutable_data(), entry->second * size),
+                       ElementAt(type_.value, rows_.mutable_data(), entry->second * size),
                        ElementAt(type_.value, values.data(), static_cast<int64_t>(i) * size), size);
         }
       },
@@ -214,18 +211,16 @@ void LookupTable::ClearLocked() {
 absl::Status LookupTable::InitializeLocked(const Tensor& keys, const Tensor& values) {
   TANDEM_RETURN_IF_ERROR(Reserve(keys.num_elements()));
   const DataType dtype = type_.value;
-  Tensor& rows = rows_;
-  int64_t& rows_used = rows_used_;
   return std::visit(
-      [&](auto& index) -> absl::Status {
+      [&](auto& index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) -> absl::Status {
         const auto all = keys.Elements<KeyOf<decltype(index)>>();
         index.reserve(all.size());
         for (size_t i = 0; i < all.size(); ++i) {
           const void* const value = ElementAt(dtype, values.data(), static_cast<int64_t>(i));
-          const auto [entry, is_new] = index.try_emplace(all[i], rows_used);
-          void* const row = ElementAt(dtype, rows.mutable_data(), entry->second);
+          const auto [entry, is_new] = index.try_emplace(all[i], rows_used_);
+          void* const row = ElementAt(dtype, rows_.mutable_data(), entry->second);
           if (is_new) {
-            ++rows_used;
+            ++rows_used_;
             CopyElements(dtype, row, value, 1);
           } else if (!SameRows(dtype, row, value, 1)) {
             return errors::FailedPrecondition("the key ", ElementText(all[i]),
@@ -281,17 +276,16 @@ absl::Status LookupTable::Remove(const Tensor& keys) {
   TANDEM_RETURN_IF_ERROR(CheckKeys(keys));
   const int64_t size = row_size();
   MutexLock lock(mu_);
-  Tensor& rows = rows_;
-  std::vector<int64_t>& free_rows = free_rows_;
   std::visit(
-      [&](auto& index) {
+      [&](auto& index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
         for (const auto& key : keys.Elements<KeyOf<decltype(index)>>()) {
           const auto found = index.find(key);
           if (found == index.end()) continue;
-          free_rows.push_back(found->second);
+          free_rows_.push_back(found->second);
           // What strings and variants hold is let go of now.
-          array::ZeroElements(
-              type_.value, ElementAt(type_.value, rows.mutable_data(), found->second * size), size);
+          array::ZeroElements(type_.value,
+                              ElementAt(type_.value, rows_.mutable_data(), found->second * size),
+                              size);
           index.erase(found);
         }
       },
@@ -304,12 +298,10 @@ absl::StatusOr<LookupTable::Contents> LookupTable::Export() const {
   if (type_.kind == Kind::kStatic && !is_initialized_) {
     return errors::Aborted("a ", DebugString(), " is exported before it is initialized");
   }
-  const Tensor& rows = rows_;
-  const auto rows_used = static_cast<size_t>(rows_used_);
   return std::visit(
-      [&](const auto& index) -> absl::StatusOr<Contents> {
+      [&](const auto& index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) -> absl::StatusOr<Contents> {
         using K = KeyOf<decltype(index)>;
-        std::vector<const K*> by_row(rows_used, nullptr);
+        std::vector<const K*> by_row(static_cast<size_t>(rows_used_), nullptr);
         for (const auto& [key, row] : index) by_row[static_cast<size_t>(row)] = &key;
         const auto count = static_cast<int64_t>(index.size());
         Contents contents;
@@ -322,7 +314,7 @@ absl::StatusOr<LookupTable::Contents> LookupTable::Export() const {
           keys[static_cast<size_t>(next)] = *by_row[row];
           CopyElements(type_.value,
                        ElementAt(type_.value, contents.values.mutable_data(), next * row_size()),
-                       ElementAt(type_.value, rows.data(), static_cast<int64_t>(row) * row_size()),
+                       ElementAt(type_.value, rows_.data(), static_cast<int64_t>(row) * row_size()),
                        row_size());
           ++next;
         }
