@@ -34,7 +34,7 @@ ChoiceTable ChoiceTable::Default(int size, const std::vector<int>& hosts) {
   // a large all-reduce in place would take memory of its own.
   if (size <= 2) {
     for (const Kind kind : kKinds) table.Set(kind, kAll, "one_shot");
-    table.Set(Kind::kAllReduce, 256 << 10, "one_shot");
+    table.Set(Kind::kAllReduce, 128 << 10, "one_shot");
     table.Set(Kind::kAllReduce, kAll, "halving_doubling");
     return table;
   }
@@ -42,7 +42,7 @@ ChoiceTable ChoiceTable::Default(int size, const std::vector<int>& hosts) {
   if (is_spread) {
     table.Set(Kind::kAllReduce, kAll, "hierarchical");
   } else {
-    table.Set(Kind::kAllReduce, 256 << 10, "halving_doubling");
+    table.Set(Kind::kAllReduce, 1 << 20, "halving_doubling");
     table.Set(Kind::kAllReduce, kAll, "ring");
   }
   for (const Kind kind : {Kind::kBroadcast, Kind::kReduce}) {
