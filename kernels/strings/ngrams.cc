@@ -71,7 +71,7 @@ class NGramsKernel final : public Kernel {
 
  private:
   // Longer runs are asked for by nobody, and padding makes strings of them from nothing.
-  static constexpr int64_t kMaxWidth = 1 << 16;
+  static constexpr int64_t kMaxWidth = 1 << 10;
 
   using Row = absl::Span<const std::string>;
 
