@@ -161,10 +161,10 @@ TEST_F(ServerTest, AGraphThatCannotBeIsRefusedWithTheNodesName) {
   tensorflow::CreateSessionRequest request;
   auto* const node = request.mutable_graph_def()->add_node();
   node->set_name("strange");
-  node->set_op("NoSuchOp");
+  node->set_op("Placeholder");
   tensorflow::CreateSessionResponse response;
   const grpc::Status status = stub_->CreateSession(Context().get(), request, &response);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_TRUE(absl::StrContains(status.error_message(), "strange")) << status.error_message();
 }
 

@@ -191,7 +191,9 @@ class PartialRunTest(unittest.TestCase):
             g = Graph(session)
             handle = g.setup([g.taken, g.total], [g.a, g.b])
             self.assertIs(g.outcome(handle, g.taken, {g.a: 1}), tf.errors.DeadlineExceededError)
-            self.assertIs(g.outcome(handle, g.total, {g.b: 1}), tf.errors.InvalidArgumentError)
+            # The run may still be about to end.
+            self.assertIn(g.outcome(handle, g.total, {g.b: 1}),
+                          (tf.errors.InvalidArgumentError, tf.errors.DeadlineExceededError))
 
     def test_closing_the_session_ends_a_call_that_waits(self):
         session = self.session(self.tandem)
