@@ -11,10 +11,12 @@
 
 #include <atomic>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <new>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -64,6 +66,8 @@ class Processes {
       kill(pid, SIGKILL);
       waitpid(pid, nullptr, 0);
     }
+    std::error_code ignored;
+    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
   }
 
   Report& report(int rank) { return reports_[rank]; }
