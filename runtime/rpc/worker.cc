@@ -1,6 +1,5 @@
 #include "runtime/rpc/worker.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -29,34 +28,6 @@ constexpr absl::Duration kMasterAnswerTime = absl::Seconds(3);
 // that wait for nobody can wait for it to come back.
 constexpr int kMostLosses = 8;
 constexpr absl::Duration kNextLossWithin = absl::Seconds(8);
-
-// An edge to another task inside a loop of TensorFlow 1 has a key of its own in each round, which
-// names the loop in a way that is TensorFlow's own; here the values would never meet.
-absl::Status CheckNoEdgeInLoop(const Graph& graph) {
-  TANDEM_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph.TopologicalOrder());
-  std::vector<int> loops_around(static_cast<size_t>(graph.id_limit()), 0);
-  for (const Node* node : order) {
-    int loops = 0;
-    const auto consume = [&](const Node* source) {
-      if (source == nullptr || IsBackEdge(*source, *node)) return;
-      loops = std::max(loops, loops_around[static_cast<size_t>(source->id())]);
-    };
-    for (const Output& input : node->inputs()) consume(input.node);
-    for (const Node* control : node->control_inputs()) consume(control);
-    const bool is_end =
-        node->Is("_Send") || node->Is("_Recv") || node->Is("_HostSend") || node->Is("_HostRecv");
-    if (is_end && loops > 0) {
-      return errors::Unimplemented(
-          "node '", node->name(), "' (", node->type(),
-          ") exchanges a value with another task in each round of a loop; a loop must lie in one "
-          "task. Place its nodes on devices of one task");
-    }
-    if (node->Is("Enter") || node->Is("RefEnter")) ++loops;
-    if (node->Is("Exit") || node->Is("RefExit")) --loops;
-    loops_around[static_cast<size_t>(node->id())] = std::max(loops, 0);
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
 
@@ -258,10 +229,8 @@ absl::Status Worker::RegisterGraph(const tensorflow::RegisterGraphRequest& reque
       const std::shared_ptr<WorkerSession> session,
       FindSession(request.session_handle(), request.create_worker_session_called()));
   TANDEM_ASSIGN_OR_RETURN(const Graph graph, ImportGraphDef(request.graph_def()));
-  TANDEM_RETURN_IF_ERROR(CheckNoEdgeInLoop(graph));
-  TANDEM_ASSIGN_OR_RETURN(
-      *response->mutable_graph_handle(),
-      session->Register(graph, OptimizeOptionsOf(request.graph_options())));
+  TANDEM_ASSIGN_OR_RETURN(*response->mutable_graph_handle(),
+                          session->Register(graph, OptimizeOptionsOf(request.graph_options())));
   return absl::OkStatus();
 }
 

@@ -68,8 +68,7 @@ class Worker {
   absl::StatusOr<std::shared_ptr<WorkerSession>> FindSession(const std::string& handle,
                                                              bool was_created = true) const;
 
-  // InvalidArgument and others: the graph cannot be imported or compiled. Unimplemented: a loop of
-  // TensorFlow 1 that lies in several tasks.
+  // InvalidArgument and others: the graph cannot be imported or compiled.
   absl::Status RegisterGraph(const tensorflow::RegisterGraphRequest& request,
                              tensorflow::RegisterGraphResponse* response);
   absl::Status DeregisterGraph(const tensorflow::DeregisterGraphRequest& request);
