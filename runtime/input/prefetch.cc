@@ -1,5 +1,6 @@
 // Prefetch: a thread of its own reads ahead. Attributes: size.
 #include <deque>
+#include <new>
 #include <thread>
 
 #include "core/base/mutex.h"
@@ -124,14 +125,21 @@ class PrefetchPass final : public Pass {
       }();
       const bool ended = next.ok() && !next->has_value();
       MutexLock lock(mu_);
-      failed_ = OrNoMemory([&] {
-        queue_.push_back(std::move(next));
-        return absl::OkStatus();
-      });
+      failed_ = Push(std::move(next));
       reading_ = false;
       changed_.NotifyAll();
       if (ended || !failed_.ok()) return;
     }
+  }
+
+  // ResourceExhausted: the queue cannot grow.
+  absl::Status Push(absl::StatusOr<MaybeElement> next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    try {
+      queue_.push_back(std::move(next));
+    } catch (const std::bad_alloc&) {
+      return NoMemory();
+    }
+    return absl::OkStatus();
   }
 
   // Sets reading_; false: the pass was cancelled.
