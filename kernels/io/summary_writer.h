@@ -24,8 +24,8 @@ class SummaryFile final : public Resource {
  public:
   explicit SummaryFile(std::string name) : name_(std::move(name)) {}
 
-  // Begins a file, unless there is one: that goes on, wherever it lies. `files` outlives the writer.
-  // Errors: EventWriter::Open's.
+  // Begins a file, unless there is one: that goes on, wherever it lies. `files` outlives the
+  // writer. Errors: EventWriter::Open's.
   absl::Status Begin(FileSystem* files, const std::string& folder,
                      const EventWriterOptions& options);
   // NotFound: no file was begun, or the writer was closed. Errors of the file come again with every
