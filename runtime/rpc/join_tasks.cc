@@ -27,6 +27,9 @@ constexpr int kMostLostAnswers = 20;
 // A task that ends while it is asked looks like one that does not speak TLS, once.
 constexpr int kMostMismatches = 2;
 
+// What follows says the same again, for clients of TensorFlow.
+absl::string_view FirstLine(absl::string_view text) { return text.substr(0, text.find('\n')); }
+
 absl::Status CheckDevices(const WorkerClient& client, const tensorflow::GetStatusResponse& status) {
   if (status.device_attributes().empty()) {
     return errors::FailedPrecondition(client.task(), " at ", client.address(), " has no devices");
@@ -94,8 +97,8 @@ class Join : public std::enable_shared_from_this<Join> {
       return false;
     }
     TANDEM_LOG(Warning) << "CreateSession: " << clients_[i]->task() << " at "
-                        << clients_[i]->address()
-                        << " listens, but no connection comes about: " << status.message();
+                        << clients_[i]->address() << " listens, but no connection comes about: "
+                        << FirstLine(status.message());
     const bool is_certain = absl::StrContains(status.message(), "Ssl handshake failed");
     return is_certain || ++mismatches_[i] >= kMostMismatches;
   }
@@ -107,7 +110,7 @@ class Join : public std::enable_shared_from_this<Join> {
     if (MayBeTlsMismatch(status)) {
       status = errors::FailedPrecondition(
           client.task(), " at ", client.address(),
-          " listens, but it and this task do not agree about TLS: ", status.message());
+          " listens, but it and this task do not agree about TLS: ", FirstLine(status.message()));
     }
     if (!cancellation_->IsCancelled()) {
       const bool is_late = absl::IsDeadlineExceeded(status);
