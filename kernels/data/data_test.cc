@@ -282,5 +282,39 @@ TEST_F(QueueTest, ClosingMayCancelPendingEnqueues) {
   EXPECT_EQ(Ended(), (Texts{"put1 OK", "put2 CANCELLED", "a 1", "b OUT_OF_RANGE"}));
 }
 
+// x goes through arrays by every pair of ops that writes and reads them; each way multiplies by a
+// number of its own.
+TEST(TensorArray, GradientsComeBackThroughTheArrayOfGradients) {
+  Scope s = Scope::NewRoot();
+  const Output x = s.WithOpName("x").Call("Placeholder", {},
+                                          {{"dtype", kFloat32}, {"shape", PartialShape({3})}});
+  const auto array = [&] { return s.CallMulti("TensorArrayV3", {3}, {{"dtype", kFloat32}}); };
+  const AttrMap of_float = {{"dtype", kFloat32}};
+  const std::vector<Output> a = array();
+  const std::vector<Output> b = array();
+  const std::vector<Output> c = array();
+  ASSERT_TRUE(s.ok()) << s.status();
+  const Output scattered = s.Call("TensorArrayScatterV3", {a[0], {2, 0, 1}, x, a[1]});
+  const Output gathered = s.Call("TensorArrayGatherV3", {a[0], {0, 1, 2}, scattered}, of_float);
+  const Output lengths = s.Constant(Tensor::Vector<int64_t>({1, 0, 2}));
+  const Output split = s.Call("TensorArraySplitV3", {b[0], x, lengths, b[1]});
+  const Output joined = s.Call("TensorArrayConcatV3", {b[0], split}, of_float);
+  const Output written = s.Call("TensorArrayWriteV3", {c[0], 1, x, c[1]});
+  const Output read = s.Call("TensorArrayReadV3", {c[0], 1, written}, of_float);
+  const Output factors = s.Constant({1.f, 10.f, 100.f});
+  const Output y = s.Call("AddN", {{s.Call("Mul", {gathered, factors}),
+                                    s.Call("Mul", {joined, 1000.f}), s.Call("Mul", {read, 2.f})}});
+  ASSERT_TRUE(s.ok()) << s.status();
+  const auto gradients = AddGradients(s.graph(), {y}, {x});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  s.WithOpName("dx").Call("Identity", {(*gradients)[0].values});
+  const auto session = Session::Create(*s.graph());
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto results = (*session)->Run({{"x", Tensor::Vector<float>({1, 2, 3})}}, {"dx"});
+  ASSERT_TRUE(results.ok()) << results.status();
+  const absl::Span<const float> dx = (*results)[0].Elements<float>();
+  EXPECT_EQ(std::vector<float>(dx.begin(), dx.end()), std::vector<float>({1102.f, 1003.f, 1012.f}));
+}
+
 }  // namespace
 }  // namespace tandem::data

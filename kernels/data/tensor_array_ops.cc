@@ -12,6 +12,7 @@
 #include "kernels/array/elements.h"
 #include "kernels/data/step_object.h"
 #include "kernels/data/tensor_array.h"
+#include "kernels/data/tensor_array_gradients.h"
 
 namespace tandem::data {
 namespace {
@@ -403,6 +404,7 @@ TANDEM_OP("TensorArrayWriteV3")
     .Stateful()
     .Cheap()
     .Shape(ScalarShape)
+    .Gradient(ArrayWriteGradient)
     .HostMemory({"handle", "index"})
     .Cpu(Function(Write));
 
@@ -413,6 +415,7 @@ TANDEM_OP("TensorArrayReadV3")
     .Stateful()
     .Cheap()
     .Shape(UnknownShape)
+    .Gradient(ArrayReadGradient)
     .HostMemory({"handle", "index"})
     .Cpu(Function(Read));
 
@@ -422,6 +425,7 @@ TANDEM_OP("TensorArrayGatherV3")
     .Attrs("dtype:type; element_shape:shape=unknown")
     .Stateful()
     .Shape(GatherShape)
+    .Gradient(ArrayGatherGradient)
     .HostMemory({"handle", "indices"})
     .Cpu(Make<GatherKernel>());
 
@@ -431,6 +435,7 @@ TANDEM_OP("TensorArrayScatterV3")
     .Attrs("T:type")
     .Stateful()
     .Shape(ScalarShape)
+    .Gradient(ArrayScatterGradient)
     .HostMemory({"handle", "indices"})
     .Cpu(Function(Scatter));
 
@@ -440,6 +445,7 @@ TANDEM_OP("TensorArrayConcatV3")
     .Attrs("dtype:type; element_shape_except0:shape=unknown")
     .Stateful()
     .Shape(ConcatShape)
+    .Gradient(ArrayConcatGradient)
     .HostMemory({"handle", "lengths"})
     .Cpu(Make<ConcatKernel>());
 
@@ -449,6 +455,7 @@ TANDEM_OP("TensorArraySplitV3")
     .Attrs("T:type")
     .Stateful()
     .Shape(ScalarShape)
+    .Gradient(ArraySplitGradient)
     .HostMemory({"handle", "lengths"})
     .Cpu(Function(Split));
 
