@@ -250,5 +250,36 @@ TEST_F(PartitionLoopTest, AnErrorInARoundNamesItsNodeAndTask) {
   EXPECT_TRUE(absl::StrContains(status.message(), "task:1")) << status;
 }
 
+// Inside a task nothing is cut: one plan has all of its devices.
+TEST(LoopOfOneTask, ItsBodyMayLieOnSeveralDevices) {
+  Scope s = Scope::NewRoot();
+  const Scope here = s.WithDevice("/device:CPU:0");
+  const Scope there = s.WithDevice("/device:CPU:1");
+  const Scope sim = s.WithDevice("/device:SIM:0");
+  const Output n = EnterLoop(here, "loop", Number(here, "n", kInt32));
+  const Values ends = AddLoop(
+      here, "loop", {s.Constant(0), s.Constant(1.0f)},
+      [&](const Values& v) {
+        return there.Call("Less", {v[0], n});
+      },
+      [&](const Values& v) -> Values {
+        return {there.Call("AddV2", {v[0], 1}),
+                there.Call("Mul", {sim.Call("AddV2", {v[1], 1.0f}), 0.5f})};
+      });
+  ASSERT_TRUE(s.ok()) << s.status();
+  s.WithOpName("y").Call("Identity", {ends[1]});
+  SessionOptions options;
+  const auto devices = DeviceSet::Create({{kCpu, 2}, {kSim, 1}});
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  options.devices = *devices;
+  const auto session = Session::Create(*s.graph(), options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  for (const int rounds : {0, 1, 40}) {
+    const auto y = (*session)->Run({{"n", Tensor::Scalar<int32_t>(rounds)}}, {"y"});
+    ASSERT_TRUE(y.ok()) << y.status();
+    EXPECT_EQ((*y)[0].ScalarValue<float>(), 1);
+  }
+}
+
 }  // namespace
 }  // namespace tandem
