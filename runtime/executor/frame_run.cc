@@ -127,7 +127,7 @@ void FrameRun::Execute(const Task& task) {
   }
   CancellationManager& cancellation = *environment_->cancellation;
   if (ABSL_PREDICT_FALSE(failed() || cancellation.IsCancelled())) {
-    if (!failed()) Fail(-1, cancellation.status());
+    if (!failed()) Fail(task.node, cancellation.status(), RoundOf(plan_, *task.iteration));
     EndTask(task, {});
     return;
   }

@@ -31,6 +31,7 @@ struct LocalRendezvous::State {
   struct Meeting {
     absl::optional<Entry> entry;
     std::unique_ptr<Waiter> waiter;
+    bool was_left = false;  // Who waited was cancelled: what comes is for nobody.
   };
 
   Mutex mu;
@@ -53,6 +54,7 @@ absl::Status LocalRendezvous::Send(absl::string_view key, Entry entry) {
       meeting.entry = std::move(entry);
       return absl::OkStatus();
     }
+    if (meeting.was_left) return absl::OkStatus();
     if (meeting.waiter == nullptr) {
       return errors::Aborted("'", key, "' was sent a second time in one step");
     }
@@ -92,6 +94,7 @@ void LocalRendezvous::Receive(absl::string_view key, CancellationManager* cancel
                                            const auto at = state->meetings.find(name);
                                            if (at == state->meetings.end()) return;
                                            cancelled = std::move(at->second.waiter);
+                                           at->second.was_left |= cancelled != nullptr;
                                          }
                                          if (cancelled != nullptr)
                                            cancelled->received(cancellation->status());

@@ -238,11 +238,15 @@ TEST_F(EndlessLoopTest, ADeadlineNamesTasksNodeAndRound) {
   TestClient client = Open();
   auto request = client.Step({"y:0"});
   request.mutable_options()->set_timeout_in_ms(100);
-  tensorflow::RunStepResponse response;
-  const absl::Status status = client.Run(request, &response);
-  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  absl::Status status;
+  // The first time may go into compiling.
+  for (int i = 0; i < 2; ++i) {
+    tensorflow::RunStepResponse response;
+    status = client.Run(request, &response);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  }
   EXPECT_TRUE(StrContains(status.message(), "/job:ps/replica:0/task:0")) << status;
-  EXPECT_TRUE(StrContains(status.message(), " in round 1 of frame 'loop'")) << status;
+  EXPECT_TRUE(StrContains(status.message(), " of frame 'loop' had not ended")) << status;
 }
 
 }  // namespace
