@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/tensor/tensor_proto.h"
 #include "gtest/gtest.h"
+#include "runtime/executor/frame_id.h"
 #include "runtime/rpc/status_on_wire.h"
 #include "runtime/rpc/test_cluster.h"
 
@@ -39,9 +40,9 @@ class WorkerServiceTest : public ::testing::Test {
     EXPECT_TRUE(status.ok()) << status.error_message();
   }
 
-  std::string Key(const std::string& edge, uint64_t incarnation) const {
+  std::string Key(const std::string& edge, uint64_t incarnation, uint64_t frame = 0) const {
     return absl::StrCat(device_.name(), ";", absl::Hex(incarnation, absl::kZeroPad16),
-                        ";/job:worker/replica:0/task:0/device:CPU:0;", edge, ";0:0");
+                        ";/job:worker/replica:0/task:0/device:CPU:0;", edge, ";", frame, ":0");
   }
 
   // A graph that sends -`fed`.
@@ -60,6 +61,22 @@ class WorkerServiceTest : public ::testing::Test {
     (*send->mutable_attr())["T"].set_type(tensorflow::DT_FLOAT);
     SetEdge("edge_1_neg", "/job:worker/replica:0/task:0/device:CPU:0", false, send);
     return request;
+  }
+
+  // Runs a graph that was registered, fed with 4.
+  tensorflow::RunGraphRequest Run(const std::string& graph, int64_t step) const {
+    tensorflow::RunGraphRequest run;
+    run.set_session_handle("s");
+    run.set_create_worker_session_called(true);
+    run.set_graph_handle(graph);
+    run.set_step_id(step);
+    run.set_request_id(6);
+    auto* const sent = run.add_send();
+    sent->set_name(absl::StrCat(device_.name(), ";",
+                                absl::Hex(device_.incarnation(), absl::kZeroPad16), ";",
+                                device_.name(), ";fed;0:0"));
+    EXPECT_TRUE(TensorToProto(Number(4), sent->mutable_tensor(), TensorProtoForm::kContent).ok());
+    return run;
   }
 
   tensorflow::NodeDef* AddNode(const char* name, const char* op,
@@ -102,17 +119,7 @@ TEST_F(WorkerServiceTest, AValueMayBeAskedForBeforeItsStepBegins) {
     EXPECT_TRUE(asked.ok()) << asked.error_message();
   });
 
-  tensorflow::RunGraphRequest run;
-  run.set_session_handle("s");
-  run.set_create_worker_session_called(true);
-  run.set_graph_handle(registered.graph_handle());
-  run.set_step_id(77);
-  run.set_request_id(6);
-  auto* const sent = run.add_send();
-  sent->set_name(absl::StrCat(device_.name(), ";",
-                              absl::Hex(device_.incarnation(), absl::kZeroPad16), ";",
-                              device_.name(), ";fed;0:0"));
-  ASSERT_TRUE(TensorToProto(Number(4), sent->mutable_tensor(), TensorProtoForm::kContent).ok());
+  const tensorflow::RunGraphRequest run = Run(registered.graph_handle(), 77);
   tensorflow::RunGraphResponse ran;
   status = stub_->RunGraph(TestContext().get(), run, &ran);
   EXPECT_TRUE(status.ok()) << status.error_message();
@@ -149,7 +156,7 @@ TEST_F(WorkerServiceTest, WhoMeansAnEarlierLifeOfTheTaskIsTold) {
   EXPECT_TRUE(StrContains(status.message(), "Session handle is not found: s")) << status;
 }
 
-TEST_F(WorkerServiceTest, ALoopThatSpansTasksIsRefusedAndDoesNotWait) {
+TEST_F(WorkerServiceTest, WhatALoopSendsHasTheKeyOfItsFrame) {
   CreateSession();
   tensorflow::RegisterGraphRequest request = NegatedFeed();
   auto* const enter = AddNode("enter", "Enter", &request);
@@ -158,9 +165,22 @@ TEST_F(WorkerServiceTest, ALoopThatSpansTasksIsRefusedAndDoesNotWait) {
   (*enter->mutable_attr())["frame_name"].set_s("loop");
   request.mutable_graph_def()->mutable_node(2)->set_input(0, "enter");
   tensorflow::RegisterGraphResponse registered;
-  const grpc::Status status = stub_->RegisterGraph(TestContext().get(), request, &registered);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_TRUE(StrContains(status.error_message(), "'neg_S1'")) << status.error_message();
+  grpc::Status status = stub_->RegisterGraph(TestContext().get(), request, &registered);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+
+  const tensorflow::RunGraphRequest run = Run(registered.graph_handle(), 78);
+  tensorflow::RunGraphResponse ran;
+  status = stub_->RunGraph(TestContext().get(), run, &ran);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+
+  tensorflow::RecvTensorRequest ask;
+  ask.set_step_id(78);
+  ask.set_rendezvous_key(Key("edge_1_neg", device_.incarnation(), ChildFrameId(0, 0, "loop")));
+  ask.set_request_id(8);
+  tensorflow::RecvTensorResponse received;
+  status = stub_->RecvTensor(TestContext().get(), ask, &received);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(TensorFromProto(received.tensor())->ScalarValue<float>(), -4);
 }
 
 TEST_F(WorkerServiceTest, AMasterThatComesBackLosesItsOlderSessions) {
