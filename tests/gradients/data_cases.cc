@@ -1,4 +1,4 @@
-// Tensor lists and optionals.
+// Tensor lists, tensor arrays and optionals.
 #include "kernels/testing/functions.h"
 #include "tests/gradients/gradient_case.h"
 
@@ -91,11 +91,58 @@ void AddOptionals(GradientCases& cases) {
                 });
 }
 
+// What `use` makes of a fresh array's handle and flow.
+GradientCase::Build WithArray(
+    int size, std::function<Output(const Scope&, const Outputs& array, const Outputs& xs)> use) {
+  return [size, use = std::move(use)](const Scope& scope, Outputs& xs) {
+    const Outputs array = scope.CallMulti("TensorArrayV3", {size}, {{"dtype", kFloat64}});
+    if (array.empty()) return Outputs();
+    return Outputs{use(scope, array, xs)};
+  };
+}
+
+// Arrays of TensorFlow 1: written with one op of a pair, read with the other.
+void AddArrays(GradientCases& cases) {
+  const AttrMap dtype = {{"dtype", kFloat64}};
+  const Tensor rows = Spread({3, 2});
+  for (const char* op : {"TensorArrayWriteV3", "TensorArrayReadV3"}) {
+    cases.Program(
+        op, "two_elements", {rows, Spread({2}, -1, 1, 2)},
+        WithArray(3, [dtype](const Scope& scope, const Outputs& array, const Outputs& xs) {
+          Output flow = scope.Call("TensorArrayWriteV3", {array[0], 2, xs[0], array[1]});
+          flow = scope.Call("TensorArrayWriteV3", {array[0], 0, xs[1], flow});
+          return scope.Call("Mul", {scope.Call("TensorArrayReadV3", {array[0], 2, flow}, dtype),
+                                    scope.Call("TensorArrayReadV3", {array[0], 0, flow}, dtype)});
+        }));
+  }
+  for (const char* op : {"TensorArrayScatterV3", "TensorArrayGatherV3"}) {
+    cases.Program(
+        op, "some_rows", {rows},
+        WithArray(3, [dtype](const Scope& scope, const Outputs& array, const Outputs& xs) {
+          const Output flow =
+              scope.Call("TensorArrayScatterV3", {array[0], {2, 0, 1}, xs[0], array[1]});
+          return scope.Call("Exp",
+                            {scope.Call("TensorArrayGatherV3", {array[0], {0, 2}, flow}, dtype)});
+        }));
+  }
+  for (const char* op : {"TensorArraySplitV3", "TensorArrayConcatV3"}) {
+    cases.Program(
+        op, "uneven", {rows},
+        WithArray(3, [dtype](const Scope& scope, const Outputs& array, const Outputs& xs) {
+          const Output lengths = scope.Constant(Tensor::Vector<int64_t>({1, 0, 2}));
+          const Output flow =
+              scope.Call("TensorArraySplitV3", {array[0], xs[0], lengths, array[1]});
+          return scope.Call("Exp", {scope.Call("TensorArrayConcatV3", {array[0], flow}, dtype)});
+        }));
+  }
+}
+
 }  // namespace
 
 std::vector<GradientCase> DataCases() {
   GradientCases cases;
   AddLists(cases);
+  AddArrays(cases);
   AddOptionals(cases);
   return cases.Take();
 }
