@@ -131,8 +131,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> OverDevices(LocalStrategy::Kind kind,
 // The fastest type that the environment declares devices of.
 absl::StatusOr<std::string> FastestType() {
   TANDEM_ASSIGN_OR_RETURN(const std::shared_ptr<DeviceSet> devices, DeviceSet::FromEnvironment());
-  for (const absl::string_view type : kDeviceTypesByPreference) {
-    if (!DevicesOfType(*devices, std::string(type)).empty()) return std::string(type);
+  for (const char* type : kDeviceTypesByPreference) {
+    if (!DevicesOfType(*devices, type).empty()) return std::string(type);
   }
   return errors::FailedPrecondition("the environment declares no devices");
 }

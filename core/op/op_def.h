@@ -69,7 +69,7 @@ inline constexpr char kSim[] = "SIM";
 inline constexpr char kCuda[] = "GPU";  // TensorFlow's name for it.
 
 // From the fastest on, for whoever has no wish. SIM is for those who ask for it.
-inline constexpr absl::string_view kDeviceTypesByPreference[] = {kCuda, kCpu, kSim};
+inline constexpr const char* kDeviceTypesByPreference[] = {kCuda, kCpu, kSim};
 
 // One kernel: for which device and types, and how it is made.
 struct KernelDef {

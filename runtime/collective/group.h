@@ -1,29 +1,26 @@
 // Group: collective operations between processes.
 //
 //   auto group = collective::Group::Form(options, &store);       // every member
-//   auto sum = (*group)->Start(collective::AllReduce(Reduction::kSum, gradients, {.instance = 3,
-//   .step = 9}));
+//   auto sum = (*group)->Start(
+//       collective::AllReduceInPlace(Reduction::kSum, gradients, {.instance = 3, .step = 9}));
 //   ... compute ...
 //   TANDEM_RETURN_IF_ERROR(sum->Wait());
 //
-// Members    A fixed list, each with a name, a host and an incarnation: one generation. When a
-// member
+// Members    A fixed list, each with a name, a host and an incarnation: one generation. When one
 //            is lost the group is broken: every pending operation ends on every survivor within a
 //            second with Unavailable, which names the member, its host, the step and the operation.
 //            Whoever keeps the membership then forms the next generation, another object.
-// Matching   Members' operations find each other by (instance, step), never by order. What they
-// must
-//            agree on (kind, reduction, type, shape, root, members, algorithm) is compared before
+// Matching   Members' operations find each other by (instance, step), never by order. What must be
+//            alike (kind, reduction, type, shape, root, members, algorithm) is compared before
 //            values are used: a mismatch ends the operation everywhere with InvalidArgument, which
 //            names both sides.
 // Waiting    Every operation has a timeout (60 s unless told otherwise), after which it ends with
 //            DeadlineExceeded at all members; a third of it before, a warning names who is missing.
 //            An operation that failed or was cancelled at one member ends at all, and leaves the
 //            group usable.
-// Threads    Any. A waiting caller moves the bytes itself; what nobody waits for is moved by a
-// thread
-//            of the group.
 //            A member that only sends (the root of a broadcast) may have ended well before.
+// Threads    Any. A waiting caller moves the bytes itself; what nobody waits for is moved by the
+//            group's own thread.
 // Results    All members get the same bits.
 #ifndef TANDEM_RUNTIME_COLLECTIVE_GROUP_H_
 #define TANDEM_RUNTIME_COLLECTIVE_GROUP_H_

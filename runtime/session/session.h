@@ -191,8 +191,8 @@ class Session {
   virtual absl::Status Extend(const std::function<absl::Status(Graph& graph)>& extend) = 0;
 
   // Where the random ops stand that go on from run to run, by node, sorted: those that were
-  // compiled so far, but for those inside functions, each use of which has a generator of its own.
-  // Of a node that several plans place differently, one of them. REQUIRES, for a state that belongs
+  // compiled so far; those inside functions by "<function>@<device> <node>". Of a node that several
+  // plans place differently, one of them. REQUIRES, for a state that belongs
   // together: no run goes on.
   virtual std::vector<std::pair<std::string, Tensor>> RandomPositions() = 0;
   // NotFound: no such op was compiled. InvalidArgument: no position.

@@ -3,8 +3,7 @@
 // those are the mesh's (mesh.h), which holds one or more transports.
 //
 // Threads   None of its own, and no locks: the mesh calls with its lock held, and the transport
-// calls
-//           its receiver from inside those calls, on the same thread.
+//           calls its receiver from inside those calls, on the same thread.
 // Order     Frames to one peer arrive in the order they were sent, except that frames of large
 //           messages may overtake each other and others where a transport has several connections.
 // Lifetime  A payload stays valid until OnSent(id) or Forget(id).
