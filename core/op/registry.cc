@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
+#include "core/base/mutex.h"
 #include "core/base/status.h"
 
 namespace tandem {
@@ -66,6 +68,17 @@ bool Matches(const KernelDef& kernel, const AttrMap& attrs) {
 
 }  // namespace
 
+struct OpRegistry::Tables {
+  Mutex mu;
+  std::map<std::string, std::unique_ptr<OpDef>, std::less<>> ops ABSL_GUARDED_BY(mu);
+  std::map<std::string, std::vector<std::unique_ptr<KernelDef>>, std::less<>> kernels
+      ABSL_GUARDED_BY(mu);
+};
+
+OpRegistry::OpRegistry() : tables_(std::make_unique<Tables>()) {}
+
+OpRegistry::~OpRegistry() = default;
+
 OpRegistry& OpRegistry::Global() {
   static OpRegistry* registry = new OpRegistry;  // Registrations hold pointers until exit.
   return *registry;
@@ -73,24 +86,24 @@ OpRegistry& OpRegistry::Global() {
 
 absl::Status OpRegistry::Register(const OpDefBuilder& builder) {
   TANDEM_ASSIGN_OR_RETURN(OpDef def, builder.Build());
-  MutexLock lock(mu_);
+  MutexLock lock(tables_->mu);
   const std::string name = def.name;
-  if (!ops_.emplace(name, std::make_unique<OpDef>(std::move(def))).second) {
+  if (!tables_->ops.emplace(name, std::make_unique<OpDef>(std::move(def))).second) {
     return errors::AlreadyExists("op ", name, " is registered twice");
   }
   return absl::OkStatus();
 }
 
 absl::Status OpRegistry::RegisterKernel(absl::string_view op, KernelDef kernel) {
-  MutexLock lock(mu_);
-  kernels_[std::string(op)].push_back(std::make_unique<KernelDef>(std::move(kernel)));
+  MutexLock lock(tables_->mu);
+  tables_->kernels[std::string(op)].push_back(std::make_unique<KernelDef>(std::move(kernel)));
   return absl::OkStatus();
 }
 
 const OpDef* OpRegistry::Find(absl::string_view name) const {
-  MutexLock lock(mu_);
-  const auto found = ops_.find(std::string(name));
-  return found == ops_.end() ? nullptr : found->second.get();
+  MutexLock lock(tables_->mu);
+  const auto found = tables_->ops.find(std::string(name));
+  return found == tables_->ops.end() ? nullptr : found->second.get();
 }
 
 absl::StatusOr<const OpDef*> OpRegistry::Get(absl::string_view name) const {
@@ -101,18 +114,18 @@ absl::StatusOr<const OpDef*> OpRegistry::Get(absl::string_view name) const {
 }
 
 std::vector<const OpDef*> OpRegistry::List() const {
-  MutexLock lock(mu_);
+  MutexLock lock(tables_->mu);
   std::vector<const OpDef*> list;
-  for (const auto& [name, def] : ops_) list.push_back(def.get());
+  for (const auto& [name, def] : tables_->ops) list.push_back(def.get());
   return list;
 }
 
 std::vector<const KernelDef*> OpRegistry::Kernels(const OpDef& op) const {
   std::vector<const KernelDef*> list;
   for (const KernelDef& kernel : op.kernels) list.push_back(&kernel);
-  MutexLock lock(mu_);
-  const auto more = kernels_.find(op.name);
-  if (more != kernels_.end()) {
+  MutexLock lock(tables_->mu);
+  const auto more = tables_->kernels.find(op.name);
+  if (more != tables_->kernels.end()) {
     for (const auto& kernel : more->second) list.push_back(kernel.get());
   }
   return list;

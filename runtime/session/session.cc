@@ -130,7 +130,7 @@ class LocalSession final : public Session {
  public:
   LocalSession(Graph graph, SessionOptions options)
       : options_(std::move(options)),
-        collectives_(options_.collective_timeout),
+        collectives_(options_.collective_timeout, options_.between_processes.get()),
         shared_kernels_(options_.shared_kernels != nullptr ? options_.shared_kernels
                                                            : NewSharedKernelCache()),
         functions_(graph.shared_functions(), BaseCompileOptions()),

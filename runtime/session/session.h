@@ -41,6 +41,8 @@ class GraphDef;
 
 namespace tandem {
 
+class BetweenProcesses;
+
 // The kernels of stateful nodes, which hold the nodes' state (the position of a random op).
 class SharedKernelCache;
 std::shared_ptr<SharedKernelCache> NewSharedKernelCache();
@@ -58,6 +60,9 @@ struct SessionOptions {
   std::vector<std::pair<std::string, int>> collective_groups;
   // A step whose replicas wait longer for one of them ends with DeadlineExceeded, naming it.
   absl::Duration collective_timeout = absl::Seconds(60);
+  // For groups that have members in other processes (runtime/collective/group_runtime.h); all of
+  // them do then. Null: there are no others.
+  std::shared_ptr<BetweenProcesses> between_processes;
   // See PlaceOptions.
   bool soft_placement = false;
   std::string default_device;
