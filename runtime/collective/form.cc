@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/base/version.h"
 #include "nlohmann/json.hpp"
@@ -24,6 +25,8 @@
 
 namespace tandem::collective {
 namespace {
+
+constexpr absl::Duration kBetweenLines = absl::Seconds(5);
 
 // What two processes of one host, and no others, have in common: the kernel's boot, and the network
 // namespace, beyond which no Unix socket reaches.
@@ -122,7 +125,8 @@ absl::Status CheckOptions(const GroupOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Group>> Group::Form(GroupOptions options, KeyValueStore* store) {
+absl::StatusOr<std::unique_ptr<Group>> Group::Form(GroupOptions options, KeyValueStore* store,
+                                                   const std::function<absl::Status()>& check) {
   TANDEM_RETURN_IF_ERROR(CheckOptions(options));
   ChoiceTable pinned;
   if (!options.algorithm.empty()) TANDEM_RETURN_IF_ERROR(pinned.Pin(options.algorithm));
@@ -132,6 +136,21 @@ absl::StatusOr<std::unique_ptr<Group>> Group::Form(GroupOptions options, KeyValu
   const auto describe = [&options](int rank) {
     const Member& member = options.members[static_cast<size_t>(rank)];
     return absl::StrCat(member.name, " on ", member.host);
+  };
+  // What a member has put into the store.
+  const auto get = [&](const std::string& key, int rank) -> absl::StatusOr<std::string> {
+    if (!check) return store->Get(key, deadline);
+    absl::Time say_at = absl::Now() + kBetweenLines;
+    while (true) {
+      const absl::Time until = std::min(deadline, absl::Now() + transport::kBetweenChecks);
+      absl::StatusOr<std::string> value = store->Get(key, until);
+      if (!absl::IsDeadlineExceeded(value.status()) || until == deadline) return value;
+      TANDEM_RETURN_IF_ERROR(check());
+      if (absl::Now() < say_at) continue;
+      say_at += kBetweenLines;
+      TANDEM_LOG(Warning) << "group '" << options.key << "' generation " << options.generation
+                          << " waits for " << describe(rank) << " to connect";
+    }
   };
   const bool is_alone = size == 1;
   const bool is_in_process = options.transport == TransportKind::kInProcess;
@@ -174,7 +193,7 @@ absl::StatusOr<std::unique_ptr<Group>> Group::Form(GroupOptions options, KeyValu
     }
     TANDEM_RETURN_IF_ERROR(store->Put(absl::StrCat(base, "member/", options.rank), ToText(own)));
     if (nonce.empty()) {
-      absl::StatusOr<std::string> found = store->Get(base + "nonce", deadline);
+      absl::StatusOr<std::string> found = get(base + "nonce", 0);
       if (!found.ok()) {
         return WithContext(found.status(), absl::StrCat("group '", options.key, "': ", describe(0),
                                                         " did not come"));
@@ -183,7 +202,7 @@ absl::StatusOr<std::unique_ptr<Group>> Group::Form(GroupOptions options, KeyValu
     }
     for (int rank = 0; rank < size; ++rank) {
       if (rank == options.rank) continue;
-      absl::StatusOr<std::string> text = store->Get(absl::StrCat(base, "member/", rank), deadline);
+      absl::StatusOr<std::string> text = get(absl::StrCat(base, "member/", rank), rank);
       if (!text.ok()) {
         return WithContext(text.status(),
                            absl::StrCat("group '", options.key, "' generation ", options.generation,
@@ -241,16 +260,16 @@ absl::StatusOr<std::unique_ptr<Group>> Group::Form(GroupOptions options, KeyValu
     }
     if (!remotes.empty() && tcp == nullptr) return no_tcp;
     if (locals.size() > 1) {
-      TANDEM_ASSIGN_OR_RETURN(auto connected,
-                              transport::ConnectShm(std::move(shm), identity, locals, deadline));
+      TANDEM_ASSIGN_OR_RETURN(
+          auto connected, transport::ConnectShm(std::move(shm), identity, locals, deadline, check));
       for (const auto& local : locals) {
         of_peer[static_cast<size_t>(local.rank)] = static_cast<int>(transports.size());
       }
       transports.push_back(std::move(connected));
     }
     if (!remotes.empty()) {
-      TANDEM_ASSIGN_OR_RETURN(auto connected,
-                              transport::ConnectTcp(std::move(tcp), identity, remotes, deadline));
+      TANDEM_ASSIGN_OR_RETURN(auto connected, transport::ConnectTcp(std::move(tcp), identity,
+                                                                    remotes, deadline, check));
       for (const auto& remote : remotes) {
         of_peer[static_cast<size_t>(remote.rank)] = static_cast<int>(transports.size());
       }

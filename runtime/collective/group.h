@@ -27,6 +27,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -127,9 +128,12 @@ using Handle = std::shared_ptr<Operation>;
 class Group final : public transport::Observer {
  public:
   // Meets the other members through `store` (which is not used afterwards) and connects to them.
+  // `check`, if given, is asked several times a second, and ends the wait with its error.
   // DeadlineExceeded: names who did not come. FailedPrecondition: a member of another incarnation,
   // or, with is_deterministic, another machine or version. InvalidArgument: the options.
-  static absl::StatusOr<std::unique_ptr<Group>> Form(GroupOptions options, KeyValueStore* store);
+  static absl::StatusOr<std::unique_ptr<Group>> Form(
+      GroupOptions options, KeyValueStore* store,
+      const std::function<absl::Status()>& check = nullptr);
 
   // What Form makes of connected transports; for tests and other ways to form.
   Group(GroupOptions options, std::vector<int> hosts,

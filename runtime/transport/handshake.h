@@ -6,11 +6,13 @@
 #define TANDEM_RUNTIME_TRANSPORT_HANDSHAKE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "runtime/transport/mesh.h"
 
 namespace tandem::transport {
@@ -25,6 +27,11 @@ struct Identity {
   int rank = 0;
   std::vector<MeshMember> members;
 };
+
+// Asked several times a second while members are waited for: not OK ends the wait with this status.
+// Null: nothing but the deadline does.
+using Check = std::function<absl::Status()>;
+inline constexpr absl::Duration kBetweenChecks = absl::Milliseconds(200);
 
 // From the system's random numbers, hexadecimal.
 std::string NewNonce();

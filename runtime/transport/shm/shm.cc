@@ -34,8 +34,12 @@ absl::StatusOr<std::unique_ptr<ShmListener>> ShmListener::Create(int local_membe
 class ShmConnector {
  public:
   ShmConnector(std::unique_ptr<ShmListener> listener, const Identity& identity,
-               const std::vector<ShmAddress>& locals, absl::Time deadline)
-      : listener_(std::move(listener)), identity_(identity), locals_(locals), deadline_(deadline) {}
+               const std::vector<ShmAddress>& locals, absl::Time deadline, const Check& check)
+      : listener_(std::move(listener)),
+        identity_(identity),
+        locals_(locals),
+        deadline_(deadline),
+        check_(check) {}
 
   absl::StatusOr<std::unique_ptr<Transport>> Run();
 
@@ -56,6 +60,7 @@ class ShmConnector {
   const Identity& identity_;
   const std::vector<ShmAddress>& locals_;
   const absl::Time deadline_;
+  const Check& check_;
   std::vector<ShmTransport::Peer> peers_;
 };
 
@@ -133,6 +138,7 @@ absl::StatusOr<std::unique_ptr<Transport>> ShmConnector::Run() {
         called.push_back({*std::move(socket), local.rank});
         break;
       }
+      if (check_) TANDEM_RETURN_IF_ERROR(check_());
       // Its queue of callers may be full for a moment.
       if (absl::Now() > deadline_) {
         return WithContext(socket.status(), DescribeMembers(identity_, {local.rank}));
@@ -151,8 +157,9 @@ absl::StatusOr<std::unique_ptr<Transport>> ShmConnector::Run() {
           "the shared memory of ", DescribeMembers(identity_, Missing()),
           " did not come: the process is not there, or forms another generation of the group");
     }
+    if (check_) TANDEM_RETURN_IF_ERROR(check_());
     poll(fds.data(), fds.size(),
-         static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(left) + 1, 1000)));
+         static_cast<int>(absl::ToInt64Milliseconds(std::min(left, kBetweenChecks)) + 1));
     for (size_t i = 0; i < called.size();) {
       absl::StatusOr<bool> read = ReadHello(called[i].socket, called[i].rank);
       if (!read.ok()) {
@@ -191,8 +198,8 @@ absl::StatusOr<std::unique_ptr<Transport>> ShmConnector::Run() {
 absl::StatusOr<std::unique_ptr<Transport>> ConnectShm(std::unique_ptr<ShmListener> listener,
                                                       const Identity& identity,
                                                       const std::vector<ShmAddress>& locals,
-                                                      absl::Time deadline) {
-  return ShmConnector(std::move(listener), identity, locals, deadline).Run();
+                                                      absl::Time deadline, const Check& check) {
+  return ShmConnector(std::move(listener), identity, locals, deadline, check).Run();
 }
 
 }  // namespace tandem::transport

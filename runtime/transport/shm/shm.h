@@ -59,7 +59,8 @@ struct ShmAddress {
 absl::StatusOr<std::unique_ptr<Transport>> ConnectShm(std::unique_ptr<ShmListener> listener,
                                                       const Identity& identity,
                                                       const std::vector<ShmAddress>& locals,
-                                                      absl::Time deadline);
+                                                      absl::Time deadline,
+                                                      const Check& check = nullptr);
 
 }  // namespace tandem::transport
 

@@ -123,8 +123,12 @@ absl::StatusOr<std::unique_ptr<TcpListener>> TcpListener::Create(const TcpOption
 class TcpConnector {
  public:
   TcpConnector(std::unique_ptr<TcpListener> listener, const Identity& identity,
-               const std::vector<TcpAddress>& peers, absl::Time deadline)
-      : listener_(std::move(listener)), identity_(identity), peers_(peers), deadline_(deadline) {
+               const std::vector<TcpAddress>& peers, absl::Time deadline, const Check& check)
+      : listener_(std::move(listener)),
+        identity_(identity),
+        peers_(peers),
+        deadline_(deadline),
+        check_(check) {
     for (const TcpAddress& peer : peers_) {
       TcpTransport::Peer entry;
       entry.rank = peer.rank;
@@ -152,6 +156,7 @@ class TcpConnector {
   const Identity& identity_;
   const std::vector<TcpAddress>& peers_;
   const absl::Time deadline_;
+  const Check& check_;
   std::vector<TcpTransport::Peer> done_;
   std::vector<Waiting> waiting_;
 };
@@ -181,6 +186,7 @@ std::vector<int> TcpConnector::Missing() const {
 absl::Status TcpConnector::Connect(const TcpAddress& peer, int connection) {
   TANDEM_ASSIGN_OR_RETURN(const Resolved resolved, ResolveAddress(peer.address));
   for (;;) {
+    if (check_) TANDEM_RETURN_IF_ERROR(check_());
     OwnedFd fd(socket(resolved.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd.is_valid()) return absl::ErrnoToStatus(errno, "a socket cannot be made");
     int error = 0;
@@ -188,10 +194,12 @@ absl::Status TcpConnector::Connect(const TcpAddress& peer, int connection) {
       error = errno;
     }
     if (error == EINPROGRESS) {
-      const absl::Duration left = std::max(deadline_ - absl::Now(), absl::ZeroDuration());
+      const absl::Time until = std::min(deadline_, absl::Now() + absl::Seconds(10));
       pollfd wait = {fd.get(), POLLOUT, 0};
-      poll(&wait, 1,
-           static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(left) + 1, 10000)));
+      while (poll(&wait, 1, static_cast<int>(absl::ToInt64Milliseconds(kBetweenChecks))) <= 0 &&
+             absl::Now() < until) {
+        if (check_) TANDEM_RETURN_IF_ERROR(check_());
+      }
       socklen_t size = sizeof(error);
       error = ETIMEDOUT;
       if ((wait.revents & POLLOUT) != 0 || (wait.revents & POLLERR) != 0) {
@@ -252,8 +260,9 @@ absl::StatusOr<std::unique_ptr<Transport>> TcpConnector::Run() {
           "the group, or cannot reach ",
           listener_->address_);
     }
+    if (check_) TANDEM_RETURN_IF_ERROR(check_());
     poll(fds.data(), fds.size(),
-         static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(left) + 1, 1000)));
+         static_cast<int>(absl::ToInt64Milliseconds(std::min(left, kBetweenChecks)) + 1));
     for (size_t i = 0; i < waiting_.size();) {
       const absl::StatusOr<bool> advanced = Advance(waiting_[i]);
       if (!advanced.ok()) {
@@ -283,8 +292,8 @@ absl::StatusOr<std::unique_ptr<Transport>> TcpConnector::Run() {
 absl::StatusOr<std::unique_ptr<Transport>> ConnectTcp(std::unique_ptr<TcpListener> listener,
                                                       const Identity& identity,
                                                       const std::vector<TcpAddress>& peers,
-                                                      absl::Time deadline) {
-  return TcpConnector(std::move(listener), identity, peers, deadline).Run();
+                                                      absl::Time deadline, const Check& check) {
+  return TcpConnector(std::move(listener), identity, peers, deadline, check).Run();
 }
 
 }  // namespace tandem::transport

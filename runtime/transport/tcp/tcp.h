@@ -56,7 +56,8 @@ struct TcpAddress {
 absl::StatusOr<std::unique_ptr<Transport>> ConnectTcp(std::unique_ptr<TcpListener> listener,
                                                       const Identity& identity,
                                                       const std::vector<TcpAddress>& peers,
-                                                      absl::Time deadline);
+                                                      absl::Time deadline,
+                                                      const Check& check = nullptr);
 
 }  // namespace tandem::transport
 
