@@ -245,6 +245,13 @@ class MembershipImpl final : public Membership, private NodeHost {
     FlushLocked();
   }
 
+  void GiveUpGroup(uint64_t generation, const absl::Status& reason) override {
+    MutexLock lock(mu_);
+    if (!CheckGroupLocked(generation).ok()) return;
+    node_->GiveUpGroup(clock_->Now(), reason);
+    FlushLocked();
+  }
+
   void RequestPreemption() override {
     MutexLock lock(mu_);
     if (node_ == nullptr) return;
@@ -335,9 +342,11 @@ class MembershipImpl final : public Membership, private NodeHost {
                           absl::FunctionRef<bool()> is_done,
                           absl::FunctionRef<std::string()> missing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    // Whoever waits in slices says himself who is missing.
+    constexpr absl::Duration kSlice = absl::Milliseconds(500);
     const absl::Time begin = absl::Now();
-    const absl::Time warn_at =
-        deadline == absl::InfiniteFuture() ? deadline : begin + (deadline - begin) / 3;
+    const bool may_warn = deadline != absl::InfiniteFuture() && deadline - begin >= kSlice;
+    const absl::Time warn_at = may_warn ? begin + (deadline - begin) / 3 : deadline;
     bool warned = false;
     while (!is_done()) {
       if (ended_) return EndLocked();
@@ -582,7 +591,7 @@ absl::StatusOr<std::unique_ptr<Membership>> Membership::Create(MembershipConfig 
   std::unique_ptr<Fence> fence;
   if (!config.folder.empty()) {
     TANDEM_ASSIGN_OR_RETURN(fence, Fence::Open(config.folder));
-    if (arbiter == nullptr) {
+    if (arbiter == nullptr && config.folder_decides) {
       TANDEM_ASSIGN_OR_RETURN(arbiter, membership::FolderArbiter::Open(config.folder));
     }
   }

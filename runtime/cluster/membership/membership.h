@@ -17,14 +17,15 @@
 // failures.md has it for people who run jobs, docs/decisions/membership.md has the reasons.
 //
 // Who says what the next generation is: the launcher (`rendezvous`), or the folder of checkpoints
-// (`folder`), or, without either, more than half of the members of the last one. With a folder the
-// chief of an old generation cannot write into it (ChiefFiles).
+// (`folder`, `folder_decides`), or, without either, more than half of the members of the last one.
+// With a folder the chief of an old generation cannot write into it (ChiefFiles).
 //
 // Threads   Any thread may call any method. A thread of its own sends heartbeats, so that a step
 //           that takes long is not mistaken for death; another one asks the arbiter, and a third
 //           one calls what OnChange was given.
 // Waits     Every wait has a deadline (DeadlineExceeded), says in the log who is missing when a
-//           third of it has passed, and ends when the group is lost (Aborted, or Unavailable: a
+//           third of it has passed (if it is half a second or longer: shorter ones are slices of
+//           somebody's longer wait), and ends when the group is lost (Aborted, or Unavailable: a
 //           member is gone) or the membership ends (what it ended with; Cancelled: it left).
 // Lifetime  The destructor leaves the job without a word; see Leave.
 #ifndef TANDEM_RUNTIME_CLUSTER_MEMBERSHIP_MEMBERSHIP_H_
@@ -76,8 +77,11 @@ struct MembershipConfig {
   membership::MembershipOptions options;
   // The launcher's address; empty: none.
   std::string rendezvous;
-  // The folder of checkpoints, which all members share; empty: none.
+  // The folder of checkpoints; empty: none.
   std::string folder;
+  // All members share the folder for certain, so that it may decide where there is no launcher.
+  // False: it is fenced off all the same, for the case that they do.
+  bool folder_decides = true;
 
   // For tests; empty: the real ones.
   Clock* clock = nullptr;
@@ -137,6 +141,11 @@ class Membership {
   virtual void ReachedSync(uint64_t sync) = 0;
   // All members of the group have completed it.
   virtual int64_t committed_step() const = 0;
+
+  // The group `generation` cannot go on here although its members live, such as when the
+  // connections between them broke: it ends for all, and the next one is formed. Does nothing once
+  // it is over.
+  virtual void GiveUpGroup(uint64_t generation, const absl::Status& reason) = 0;
 
   // This process will be ended soon (SIGTERM, a notice): it leaves at a step that all agree on,
   // after a checkpoint there.

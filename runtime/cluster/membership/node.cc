@@ -253,6 +253,13 @@ void Node::Want(absl::Time now, const std::string& key) {
 
 void Node::GiveUpKey(const std::string& key) { wanted_.erase(key); }
 
+void Node::GiveUpGroup(absl::Time now, const absl::Status& reason) {
+  if (ended_ || !in_group_) return;
+  // The chief hears of it by the next report, which may be one to itself.
+  LeaveGroup(errors::Aborted(reason.message()));
+  Drain(now);
+}
+
 void Node::WishToLeave(absl::Time now, bool save) {
   if (ended_) return;
   wants_to_leave_ = true;

@@ -123,6 +123,8 @@ class Node {
   uint64_t Put(absl::Time now, const std::string& key, const std::string& value);
   void Want(absl::Time now, const std::string& key);
   void GiveUpKey(const std::string& key);
+  // In the group: it cannot go on here. It ends for all, and another one follows.
+  void GiveUpGroup(absl::Time now, const absl::Status& reason);
   // At a step that all agree on, with a checkpoint there if `save`.
   void WishToLeave(absl::Time now, bool save);
   // At once: it takes no further step.
