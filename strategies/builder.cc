@@ -13,8 +13,11 @@ bool ReplicaContext::has_step() const { return step().valid(); }
 Output ReplicaContext::StepSeed(int64_t seed) const {
   // More replicas than this would share their random numbers with those of another step.
   constexpr int64_t kMostReplicas = 1 << 20;
-  const Output position = scope_.Call(
-      "AddV2", {scope_.Call("Mul", {step(), kMostReplicas}), static_cast<int64_t>(replica_)});
+  const Output first = builder_->FirstReplica();
+  Input replica = static_cast<int64_t>(replica_);
+  if (first.valid()) replica = scope_.Call("AddV2", {first, replica});
+  const Output position =
+      scope_.Call("AddV2", {scope_.Call("Mul", {step(), kMostReplicas}), replica});
   return scope_.Call("Pack", {Tensor::Scalar<int64_t>(seed), position});
 }
 
@@ -35,6 +38,12 @@ Output ReplicaContext::Handle(const StrategyVariable& variable) const {
 std::vector<Output> ReplicaContext::AllReduce(Reduction reduction,
                                               const std::vector<Output>& values) const {
   return builder_->AllReduce(replica_, reduction, values, scope_);
+}
+
+absl::StatusOr<Output> StrategyBuilder::ReduceToHost(Reduction reduction,
+                                                     const PerReplica& values) {
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<Output> results, ReduceAllToHost(reduction, {values}));
+  return results[0];
 }
 
 absl::Status StrategyBuilder::Run(

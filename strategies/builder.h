@@ -6,6 +6,9 @@
 //   replica   One run of the model on a part of the global batch. In deterministic mode there are
 //             always V of them (virtual replicas, see ReplicaBuilderOptions), several of which
 //             share a device.
+//             A strategy over several processes builds a graph in each, with the replicas of that
+//             process; numbers of replicas below count these. All reductions are over the replicas
+//             of all processes.
 //   copy      One instance of a mirrored variable: one for each device.
 //   step      What one run of the graph does. A graph may hold several (training, evaluation).
 //
@@ -66,18 +69,23 @@ struct VariableSpec {
 // A variable as the strategy keeps it.
 class StrategyVariable {
  public:
-  StrategyVariable(VariableSpec spec, std::vector<Output> handles)
-      : spec_(std::move(spec)), handles_(std::move(handles)) {}
+  StrategyVariable(VariableSpec spec, std::vector<Output> handles, Output aggregate = Output())
+      : spec_(std::move(spec)), handles_(std::move(handles)), aggregate_(aggregate) {}
 
   const VariableSpec& spec() const { return spec_; }
   const std::string& name() const { return spec_.name; }
   int num_copies() const { return static_cast<int>(handles_.size()); }
   // The resource handle of a copy: one a device if mirrored, one a replica if read on demand.
   Output handle(int copy) const { return handles_[static_cast<size_t>(copy)]; }
+  // Of one that is synchronized on read, where replicas of other processes have copies, too: the
+  // handle of a variable on the host that holds what all copies are together, since the last step
+  // that assigned them. So whoever reads it needs nobody. Invalid: there is none.
+  Output aggregate() const { return aggregate_; }
 
  private:
   const VariableSpec spec_;
   const std::vector<Output> handles_;
+  const Output aggregate_;
 };
 
 class Strategy;
@@ -89,6 +97,7 @@ class ReplicaContext {
   ReplicaContext(StrategyBuilder* builder, int replica, Scope scope)
       : builder_(builder), replica_(replica), scope_(std::move(scope)) {}
 
+  // Among those of this process.
   int replica() const { return replica_; }
   int num_replicas() const;
   // Nodes that are added here run on the replica's device.
@@ -169,10 +178,18 @@ class StrategyBuilder {
   // replicas did not make the same calls of AllReduce and Assign; the step could not run.
   virtual absl::StatusOr<Node*> EndStep() = 0;
 
-  // Reduces one value of each replica to one on the host. InvalidArgument: not one valid value of
-  // each.
-  virtual absl::StatusOr<Output> ReduceToHost(Reduction reduction, const PerReplica& values) = 0;
-  // Joins the values of all replicas on the host, in order, along `axis`.
+  // Reduces one value of each replica to one on the host; for each entry of `values`. What is
+  // reduced together travels together between processes. Where there are several, in a step
+  // (between BeginStep and EndStep) the updates wait for it, and a step that loses a process then
+  // has changed nothing: results that the step shall have belong there, and may not depend on its
+  // updates. InvalidArgument: not one valid value of each replica.
+  virtual absl::StatusOr<std::vector<Output>> ReduceAllToHost(
+      Reduction reduction, const std::vector<PerReplica>& values) = 0;
+  // The same of one value.
+  absl::StatusOr<Output> ReduceToHost(Reduction reduction, const PerReplica& values);
+  // Joins the values of all replicas on the host, in order, along `axis`. Updates wait for it as
+  // for ReduceAllToHost. InvalidArgument, between processes: the axis is not the first one, and the
+  // number of dimensions is not known.
   virtual absl::StatusOr<Output> GatherToHost(const PerReplica& values, int axis) = 0;
   // Reduces gradients (one list entry a variable) over the replicas; gives for each the gradient at
   // each copy, [variable][copy]. Dense gradients travel in buckets, in reverse order of the list,
@@ -199,6 +216,9 @@ class StrategyBuilder {
   friend class ReplicaContext;
   virtual Scope ReplicaScope(int replica) = 0;
   virtual Output CurrentStep() const = 0;  // Invalid: the step has no number.
+  // How many replicas the processes before this one have: int64 scalar, in host memory. Invalid:
+  // none, since there is one process.
+  virtual Output FirstReplica() { return {}; }
   virtual absl::Status AssignVariable(int replica, const StrategyVariable& variable,
                                       Output value) = 0;
   virtual Output ReadVariable(int replica, const StrategyVariable& variable,

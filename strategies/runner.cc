@@ -35,8 +35,13 @@ absl::StatusOr<std::vector<std::string>> StrategyRunner::RestoreDetails(
   return unknown;
 }
 
-absl::StatusOr<std::vector<Tensor>> CutBatch(const std::vector<Tensor>& batch, int num_replicas,
-                                             bool aligned) {
+absl::StatusOr<std::vector<Tensor>> CutBatch(const std::vector<Tensor>& batch,
+                                             const ReplicaRange& replicas, bool aligned) {
+  if (replicas.first < 0 || replicas.count < 0 || replicas.first > replicas.all - replicas.count) {
+    return errors::InvalidArgument("replicas ", replicas.first, " to ",
+                                   replicas.first + replicas.count - 1, " of ", replicas.all,
+                                   " are to take part in a step");
+  }
   std::vector<Tensor> parts;
   for (const Tensor& whole : batch) {
     if (whole.shape().rank() < 1 || batch[0].shape().rank() < 1 ||
@@ -46,8 +51,8 @@ absl::StatusOr<std::vector<Tensor>> CutBatch(const std::vector<Tensor>& batch, i
           whole.shape().DebugString(), "; the first size of all must be the same: the batch");
     }
     const int64_t size = whole.shape().dim(0);
-    for (int r = 0; r < num_replicas; ++r) {
-      Tensor part = whole.Slice(FirstOf(r, num_replicas, size), FirstOf(r + 1, num_replicas, size));
+    for (int r = replicas.first; r < replicas.first + replicas.count; ++r) {
+      Tensor part = whole.Slice(FirstOf(r, replicas.all, size), FirstOf(r + 1, replicas.all, size));
       if (aligned && reinterpret_cast<uintptr_t>(part.data()) % kBufferAlignment != 0) {
         TANDEM_ASSIGN_OR_RETURN(part, part.Clone());
       }

@@ -39,7 +39,8 @@ struct StepInput {
   // The global batch: tensors whose first dimension is the batch, all of the same size. Element i
   // of a batch of B belongs to replica floor(i·R/B) of R, so that every replica has a contiguous
   // range, and an uneven batch leaves some with one element more (or none). The loss divides by B,
-  // so that every element counts the same.
+  // so that every element counts the same. Where several processes take part it is the same in all
+  // of them, and R counts the replicas of all; each takes its own replicas' parts.
   std::vector<Tensor> batch;
   // Fed as they are.
   std::vector<Tensor> values;
@@ -72,8 +73,8 @@ class StrategyRunner {
   virtual absl::Status Initialize() = 0;
 
   // Makes a kind of step known and compiles it; returns its number. The signature's feeds are, for
-  // each tensor of the batch, the placeholders of replica 0, 1, …; after them one for each of
-  // StepInput::values.
+  // each tensor of the batch, the placeholders of replica 0, 1, … of this process; after them one
+  // for each of StepInput::values.
   virtual absl::StatusOr<int> AddProgram(const RunSignature& signature) = 0;
 
   // Starts a step. `done` is called once with the fetches, or an error, also when the input does
@@ -108,12 +109,19 @@ class StrategyRunner {
   virtual absl::StatusOr<Tensor> ReadVariable(const std::string& name) = 0;
 };
 
-// Cuts the batch into the replicas' parts, in the order of a signature's feeds (AddProgram). Parts
-// share the batch's memory; with `aligned` those that would not begin at a multiple of 64 bytes are
-// copied, since the bits of some libraries' sums depend on the address. InvalidArgument: the
-// tensors have no common first size.
-absl::StatusOr<std::vector<Tensor>> CutBatch(const std::vector<Tensor>& batch, int num_replicas,
-                                             bool aligned);
+// Replicas [first, first + count) of `all`.
+struct ReplicaRange {
+  int all = 1;
+  int first = 0;
+  int count = 1;
+};
+
+// Cuts the batch into all replicas' parts, and gives those of some, in the order of a signature's
+// feeds (AddProgram). Parts share the batch's memory; with `aligned` those that would not begin at
+// a multiple of 64 bytes are copied, since the bits of some libraries' sums depend on the address.
+// InvalidArgument: the tensors have no common first size, or there are no such replicas.
+absl::StatusOr<std::vector<Tensor>> CutBatch(const std::vector<Tensor>& batch,
+                                             const ReplicaRange& replicas, bool aligned);
 
 }  // namespace tandem
 

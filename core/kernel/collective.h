@@ -1,4 +1,4 @@
-// CollectiveRuntime: how kernels meet their peers on other devices (and, later, other tasks).
+// CollectiveRuntime: how kernels meet their peers on other devices and in other processes.
 #ifndef TANDEM_CORE_KERNEL_COLLECTIVE_H_
 #define TANDEM_CORE_KERNEL_COLLECTIVE_H_
 
@@ -18,7 +18,8 @@ enum class Reduction { kSum, kMean, kMin, kMax, kProduct };
 // What a group is at the moment. Graphs hold its name only, so that members may come and go without
 // a new plan.
 struct CollectiveGroup {
-  int size = 0;
+  int size = 0;            // Members in all processes.
+  int first = 0;           // Of those of this process, among all: how many come before them.
   int64_t generation = 0;  // Grows whenever the members change.
 };
 
@@ -49,9 +50,19 @@ class CollectiveRuntime {
   //
   // InvalidArgument at every member: types, shapes or numbers of values differ between members
   // (both sides are named), or a member came twice. The cancellation's reason when the step of
-  // any member is cancelled; whoever comes to the operation later gets it at once.
+  // any member in this process is cancelled; whoever comes to the operation later gets it at once.
+  // Aborted when another process was lost or gave its step up, and when this one has no group.
+  // DeadlineExceeded: names who did not come.
   virtual void AllReduce(const CollectiveRequest& request, std::vector<Tensor> values,
                          CancellationManager* cancellation, Done done) = 0;
+
+  // Joins, for each of `values` (host memory), what all processes bring along the first dimension,
+  // in their order; each may bring another number of rows, also none. Takes one participant a
+  // process, which is member 0; without other processes the values come back as they are. Any type
+  // of plain values. `done` and errors as for AllReduce; InvalidArgument also for a scalar, which
+  // has no rows.
+  virtual void AllGatherRows(const CollectiveRequest& request, std::vector<Tensor> values,
+                             CancellationManager* cancellation, Done done) = 0;
 };
 
 }  // namespace tandem

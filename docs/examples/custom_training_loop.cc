@@ -96,9 +96,9 @@ absl::Status Run() {
   TANDEM_ASSIGN_OR_RETURN(const auto reduced, builder->ReduceGradients(gradients));
   TANDEM_RETURN_IF_ERROR(tandem::optimizer::ApplyGradients(*builder, *optimizer, variables, reduced,
                                                            learning_rate, step));
-  TANDEM_ASSIGN_OR_RETURN(const tandem::Node* done, builder->EndStep());
   TANDEM_ASSIGN_OR_RETURN(const Output loss,
                           builder->ReduceToHost(tandem::Reduction::kSum, losses));
+  TANDEM_ASSIGN_OR_RETURN(const tandem::Node* done, builder->EndStep());
   train.fetches = {loss.name()};
   train.targets = {done->name()};
 

@@ -5,8 +5,10 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status.h"
+#include "runtime/collective/joint_operation.h"
 #include "runtime/collective/reduce_values.h"
 
 namespace tandem::collective {
@@ -28,29 +30,22 @@ int64_t PaddedCount(const Tensor& value) {
 }
 
 // An all-reduce between processes, until its last part is done.
-struct Running {
-  Reduction reduction = Reduction::kSum;
+struct Reducing {
   int64_t divisor = 1;
   std::vector<Shape> shapes;
   std::vector<Packed> parts;
-
-  Mutex mu;
-  size_t left ABSL_GUARDED_BY(mu) = 0;
-  absl::Status status ABSL_GUARDED_BY(mu);
-  std::vector<Handle> handles ABSL_GUARDED_BY(mu);
-  BetweenProcesses::Done done ABSL_GUARDED_BY(mu);
 };
 
-std::vector<Tensor> Unpack(Running& running) {
-  std::vector<Tensor> results(running.shapes.size());
-  for (Packed& part : running.parts) {
-    if (running.divisor != 1) {
-      DivideValues(part.dtype, part.output.mutable_data(), running.divisor,
+std::vector<Tensor> Unpack(Reducing& reducing) {
+  std::vector<Tensor> results(reducing.shapes.size());
+  for (Packed& part : reducing.parts) {
+    if (reducing.divisor != 1) {
+      DivideValues(part.dtype, part.output.mutable_data(), reducing.divisor,
                    part.output.num_elements());
     }
     int64_t begin = 0;
     for (const size_t index : part.indices) {
-      const Shape& shape = running.shapes[index];
+      const Shape& shape = reducing.shapes[index];
       char* const data = static_cast<char*>(part.output.mutable_data()) +
                          static_cast<size_t>(begin) * DataTypeSize(part.dtype);
       results[index] = Tensor::FromBuffer(part.dtype, shape, part.output.buffer(), data);
@@ -60,22 +55,91 @@ std::vector<Tensor> Unpack(Running& running) {
   return results;
 }
 
-void EndPart(const std::shared_ptr<Running>& running, const absl::Status& status) {
-  BetweenProcesses::Done done;
-  absl::Status whole;
-  {
-    MutexLock lock(running->mu);
-    if (running->status.ok()) running->status = status;
-    if (--running->left > 0) return;
-    whole = running->status;
-    done = std::move(running->done);
-    running->handles.clear();
+// What a process says of each value before the rows are sent: how many rows it brings, how many
+// elements a row has, its type, and a hash of the sizes of a row.
+constexpr size_t kFacts = 4;
+
+struct Gathering {
+  std::vector<Tensor> values;
+  std::vector<int64_t> own;  // kFacts for each value.
+  std::vector<int64_t> all;  // The same of all processes, by rank.
+  std::vector<Tensor> results;
+};
+
+int64_t HashOfRow(const Shape& shape) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a.
+  for (int i = 1; i < shape.rank(); ++i) {
+    hash = (hash ^ static_cast<uint64_t>(shape.dim(i))) * 0x100000001b3;
   }
-  if (whole.ok()) {
-    done(Unpack(*running));
-  } else {
-    done(whole);
+  return static_cast<int64_t>(hash);
+}
+
+std::vector<int64_t> FactsOf(const std::vector<Tensor>& values) {
+  std::vector<int64_t> facts;
+  for (const Tensor& value : values) {
+    int64_t row = 1;
+    for (int i = 1; i < value.shape().rank(); ++i) row *= value.shape().dim(i);
+    facts.insert(facts.end(), {value.shape().dim(0), row, static_cast<int64_t>(value.dtype()),
+                               HashOfRow(value.shape())});
   }
+  return facts;
+}
+
+// Makes room for the rows of all processes; gives the operations that fetch them, of those values
+// that have any. What is compared is the same at all processes, so that all find the same: nobody
+// begins to send what another one refuses.
+absl::StatusOr<std::vector<Request>> RowsOf(const Group& group, const CollectiveRequest& request,
+                                            Gathering& gathering) {
+  constexpr int64_t kMost = int64_t{1} << 40;  // Elements of a process.
+  const size_t count = gathering.values.size();
+  const size_t processes = static_cast<size_t>(group.size());
+  std::vector<Request> parts;
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t* const first = &gathering.all[i * kFacts];
+    std::vector<int64_t> counts;
+    int64_t rows = 0;
+    for (size_t rank = 0; rank < processes; ++rank) {
+      const int64_t* const theirs = &gathering.all[(rank * count + i) * kFacts];
+      if (theirs[0] < 0 || theirs[1] < 0 || theirs[0] > kMost ||
+          theirs[0] > kMost / std::max<int64_t>(theirs[1], 1)) {
+        return errors::InvalidArgument(
+            "all-gather '", request.node, "': ", group.options().members[rank].name, " brings ",
+            theirs[0], " rows of ", theirs[1], " elements; that is too much");
+      }
+      if (!std::equal(theirs + 1, theirs + kFacts, first + 1)) {
+        const auto describe = [&](const int64_t* facts, size_t of) {
+          return absl::StrCat(group.options().members[of].name, " brings rows of ", facts[1], " ",
+                              DataTypeName(static_cast<DataType>(facts[2])));
+        };
+        return errors::InvalidArgument("all-gather '", request.node, "': of value ", i, " ",
+                                       describe(first, 0), ", ", describe(theirs, rank),
+                                       "; rows must have the same type and shape everywhere");
+      }
+      counts.push_back(theirs[0] * theirs[1]);
+      rows += theirs[0];
+    }
+    const Tensor& own = gathering.values[i];
+    std::vector<int64_t> dims(own.shape().dims().begin(), own.shape().dims().end());
+    dims[0] = rows;
+    TANDEM_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
+    TANDEM_ASSIGN_OR_RETURN(Tensor result, Tensor::Create(own.dtype(), shape));
+    if (result.num_elements() > 0) {
+      Request part;
+      part.kind = Kind::kAllGather;
+      part.dtype = own.dtype();
+      // Who has no rows has no memory either.
+      part.input = own.num_elements() == 0 ? result.data() : own.data();
+      part.output = result.mutable_data();
+      part.counts = std::move(counts);
+      part.instance = request.instance;
+      part.step = request.step;
+      part.phase = static_cast<uint32_t>(i) + 1;
+      part.name = request.node;
+      parts.push_back(std::move(part));
+    }
+    gathering.results.push_back(std::move(result));
+  }
+  return parts;
 }
 
 }  // namespace
@@ -93,6 +157,7 @@ absl::Status GroupRuntime::SetGroup(std::shared_ptr<Group> group, std::vector<in
     MutexLock lock(mu_);
     former = std::exchange(group_, std::move(group));
     replicas_ = std::move(replicas);
+    steps_ = 0;
     for (auto& old : former_) {
       if (old.use_count() == 1) unused.push_back(std::move(old));
     }
@@ -110,14 +175,21 @@ CollectiveGroup GroupRuntime::Describe(const CollectiveGroup& local) const {
   if (group_ == nullptr) return local;
   CollectiveGroup all;
   all.size = std::accumulate(replicas_.begin(), replicas_.end(), 0);
+  all.first = std::accumulate(replicas_.begin(), replicas_.begin() + group_->rank(), 0);
   all.generation = group_->generation();
   return all;
+}
+
+int64_t GroupRuntime::NextStep() {
+  MutexLock lock(mu_);
+  const int64_t generation = group_ == nullptr ? 0 : group_->generation();
+  return generation << 32 | steps_++;
 }
 
 BetweenProcesses::Cancel GroupRuntime::AllReduce(const CollectiveRequest& request,
                                                  std::vector<std::vector<Tensor>> values,
                                                  Done done) {
-  auto running = std::make_shared<Running>();
+  auto reducing = std::make_shared<Reducing>();
   std::vector<int> limits = {0};
   std::shared_ptr<Group> group;
   {
@@ -130,8 +202,8 @@ BetweenProcesses::Cancel GroupRuntime::AllReduce(const CollectiveRequest& reques
     return Cancel([](const absl::Status&) {});
   };
   if (group == nullptr) {
-    return fail(errors::Unavailable("all-reduce '", request.node,
-                                    "': this process belongs to no group yet"));
+    return fail(
+        errors::Aborted("all-reduce '", request.node, "': this process belongs to no group yet"));
   }
   const size_t rank = static_cast<size_t>(group->rank());
   if (limits[rank + 1] - limits[rank] != static_cast<int>(values.size())) {
@@ -140,15 +212,14 @@ BetweenProcesses::Cancel GroupRuntime::AllReduce(const CollectiveRequest& reques
                                         " take part, its group counts ",
                                         limits[rank + 1] - limits[rank]));
   }
-  running->reduction = request.reduction;
-  if (request.reduction == Reduction::kMean) running->divisor = limits.back();
+  if (request.reduction == Reduction::kMean) reducing->divisor = limits.back();
   // Divided at the end, by the number of all replicas.
   const Reduction adding =
       request.reduction == Reduction::kMean ? Reduction::kSum : request.reduction;
 
   // The replicas of this process first, unless all are to be added along one tree.
   std::vector<std::vector<Tensor>> brought;
-  if (is_deterministic_) {
+  if (is_deterministic_ || values.size() == 1) {
     brought = std::move(values);
   } else {
     brought.emplace_back();
@@ -163,29 +234,32 @@ BetweenProcesses::Cancel GroupRuntime::AllReduce(const CollectiveRequest& reques
   }
   for (size_t i = 0; i < brought[0].size(); ++i) {
     const Tensor& value = brought[0][i];
-    running->shapes.push_back(value.shape());
-    auto part = std::find_if(running->parts.begin(), running->parts.end(),
+    reducing->shapes.push_back(value.shape());
+    auto part = std::find_if(reducing->parts.begin(), reducing->parts.end(),
                              [&](const Packed& p) { return p.dtype == value.dtype(); });
-    if (part == running->parts.end()) {
-      running->parts.emplace_back();
-      part = running->parts.end() - 1;
+    if (part == reducing->parts.end()) {
+      reducing->parts.emplace_back();
+      part = reducing->parts.end() - 1;
       part->dtype = value.dtype();
     }
     part->indices.push_back(i);
     part->count += PaddedCount(value);
   }
-  for (Packed& part : running->parts) {
+  for (Packed& part : reducing->parts) {
     if (!IsReducible(part.dtype)) {
       return fail(
           errors::Unimplemented("all-reduce '", request.node, "' of ", DataTypeName(part.dtype)));
     }
-    // What lies alone and belongs to nobody else is reduced where it is.
+    // What lies alone needs no padding, and is reduced where it is unless it belongs to somebody
+    // else, too.
     Tensor& only = brought[0][part.indices[0]];
-    if (!is_deterministic_ && part.indices.size() == 1 && only.OwnsBufferAlone()) {
+    if (!is_deterministic_ && part.indices.size() == 1) {
       part.count = only.num_elements();
-      part.input = std::move(only);
-      part.output = part.input;
-      continue;
+      if (only.OwnsBufferAlone()) {
+        part.input = std::move(only);
+        part.output = part.input;
+        continue;
+      }
     }
     const int64_t replicas = static_cast<int64_t>(brought.size());
     absl::StatusOr<Tensor> input = Tensor::Create(part.dtype, Shape({replicas * part.count}));
@@ -196,8 +270,8 @@ BetweenProcesses::Cancel GroupRuntime::AllReduce(const CollectiveRequest& reques
     for (const auto& own : brought) {
       for (const size_t index : part.indices) {
         const size_t bytes = own[index].num_bytes();
-        const size_t padded =
-            static_cast<size_t>(PaddedCount(own[index])) * DataTypeSize(part.dtype);
+        const int64_t count = part.indices.size() == 1 ? part.count : PaddedCount(own[index]);
+        const size_t padded = static_cast<size_t>(count) * DataTypeSize(part.dtype);
         if (bytes != 0) std::memcpy(to, own[index].data(), bytes);
         std::memset(to + bytes, 0, padded - bytes);
         to += padded;
@@ -208,17 +282,12 @@ BetweenProcesses::Cancel GroupRuntime::AllReduce(const CollectiveRequest& reques
     if (!output.ok()) return fail(output.status());
     part.output = *std::move(output);
   }
-  if (running->parts.empty()) {
+  if (reducing->parts.empty()) {
     done(std::vector<Tensor>());
     return [](const absl::Status&) {};
   }
-  {
-    MutexLock lock(running->mu);
-    running->left = running->parts.size();
-    running->done = std::move(done);
-  }
-  for (size_t i = 0; i < running->parts.size(); ++i) {
-    Packed& part = running->parts[i];
+  std::vector<Request> parts;
+  for (Packed& part : reducing->parts) {
     Request collective;
     collective.reduction = adding;
     collective.dtype = part.dtype;
@@ -226,27 +295,82 @@ BetweenProcesses::Cancel GroupRuntime::AllReduce(const CollectiveRequest& reques
     collective.output = part.output.mutable_data();
     collective.count = part.count;
     if (part.indices.size() == 1) {
-      const Shape& shape = running->shapes[part.indices[0]];
+      const Shape& shape = reducing->shapes[part.indices[0]];
       collective.dims.assign(shape.dims().begin(), shape.dims().end());
     }
     if (is_deterministic_) collective.replicas = limits;
     collective.instance = request.instance;
     collective.step = request.step;
-    collective.phase = static_cast<uint32_t>(i);
+    collective.phase = static_cast<uint32_t>(parts.size());
     collective.name = request.node;
-    Handle handle = group->Start(
-        std::move(collective), [running](const absl::Status& status) { EndPart(running, status); });
-    MutexLock lock(running->mu);
-    if (running->left > 0) running->handles.push_back(std::move(handle));
+    parts.push_back(std::move(collective));
   }
-  return [running](const absl::Status& status) {
-    std::vector<Handle> handles;
-    {
-      MutexLock lock(running->mu);
-      handles = running->handles;
+  auto whole = std::make_shared<JointOperation>(group, std::move(done));
+  whole->Start(std::move(parts), [whole, reducing](const absl::Status& status) {
+    if (status.ok()) {
+      whole->End(Unpack(*reducing));
+    } else {
+      whole->End(status);
     }
-    for (const Handle& handle : handles) handle->Cancel(status);
+  });
+  return [whole](const absl::Status& reason) { whole->Cancel(reason); };
+}
+
+BetweenProcesses::Cancel GroupRuntime::AllGatherRows(const CollectiveRequest& request,
+                                                     std::vector<Tensor> values, Done done) {
+  std::shared_ptr<Group> group;
+  {
+    MutexLock lock(mu_);
+    group = group_;
+  }
+  if (group == nullptr) {
+    done(errors::Aborted("all-gather '", request.node, "': this process belongs to no group yet"));
+    return [](const absl::Status&) {};
+  }
+  // Nothing to send, or nobody to send it to.
+  if (values.empty() || (group->size() == 1 && group->status().ok())) {
+    done(std::move(values));
+    return [](const absl::Status&) {};
+  }
+  auto gathering = std::make_shared<Gathering>();
+  gathering->values = std::move(values);
+  gathering->own = FactsOf(gathering->values);
+  gathering->all.resize(gathering->own.size() * static_cast<size_t>(group->size()));
+  Request facts;
+  facts.kind = Kind::kAllGather;
+  facts.dtype = kInt64;
+  facts.input = gathering->own.data();
+  facts.output = gathering->all.data();
+  facts.count = static_cast<int64_t>(gathering->own.size());
+  facts.instance = request.instance;
+  facts.step = request.step;
+  facts.name = request.node;
+  auto whole = std::make_shared<JointOperation>(group, std::move(done));
+  const auto end = [whole, gathering](const absl::Status& status) {
+    if (status.ok()) {
+      whole->End(std::move(gathering->results));
+    } else {
+      whole->End(status);
+    }
   };
+  // Not an owner of the group, which cannot end on the thread that calls this.
+  const auto then = [whole, gathering, end, request,
+                     group = group.get()](const absl::Status& status) {
+    if (!status.ok()) {
+      end(status);
+      return;
+    }
+    absl::StatusOr<std::vector<Request>> rows = RowsOf(*group, request, *gathering);
+    if (!rows.ok() || rows->empty()) {
+      end(rows.status());
+    } else {
+      whole->Start(*std::move(rows), end);
+    }
+  };
+  std::vector<Request> parts;
+  parts.push_back(std::move(facts));
+  whole->Start(std::move(parts), then);
+  return [whole](const absl::Status& reason) { whole->Cancel(reason); };
 }
 
 }  // namespace tandem::collective

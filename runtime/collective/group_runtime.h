@@ -1,5 +1,5 @@
 // GroupRuntime: how the replicas of a session meet those of other processes: the graph ops'
-// all-reduce (core/kernel/collective.h) over a Group.
+// collectives (core/kernel/collective.h) over a Group.
 //
 //   GroupRuntime between(/*is_deterministic=*/false);
 //   InProcessCollectives collectives(timeout, &between);
@@ -11,8 +11,9 @@
 //
 // Threads    Any.
 // Lifetime   Outlives the InProcessCollectives that use it.
-// Failure    Unavailable, with the group's words, when it breaks or there is none; other errors of
-//            operations are those of Group.
+// Failure    Aborted, with the group's words, when it breaks or there is none, and when another
+//            process gives the step up: nothing has come of the step, which may be taken again in
+//            the next generation. Other errors of operations are those of Group.
 #ifndef TANDEM_RUNTIME_COLLECTIVE_GROUP_RUNTIME_H_
 #define TANDEM_RUNTIME_COLLECTIVE_GROUP_RUNTIME_H_
 
@@ -36,8 +37,11 @@ class GroupRuntime final : public BetweenProcesses {
   absl::Status SetGroup(std::shared_ptr<Group> group, std::vector<int> replicas);
 
   CollectiveGroup Describe(const CollectiveGroup& local) const override;
+  int64_t NextStep() override;
   Cancel AllReduce(const CollectiveRequest& request, std::vector<std::vector<Tensor>> values,
                    Done done) override;
+  Cancel AllGatherRows(const CollectiveRequest& request, std::vector<Tensor> values,
+                       Done done) override;
 
  private:
   const bool is_deterministic_;
@@ -46,6 +50,7 @@ class GroupRuntime final : public BetweenProcesses {
   std::vector<std::shared_ptr<Group>> former_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<Group> group_ ABSL_GUARDED_BY(mu_);
   std::vector<int> replicas_ ABSL_GUARDED_BY(mu_);
+  int64_t steps_ ABSL_GUARDED_BY(mu_) = 0;  // Since the group was set.
 };
 
 }  // namespace tandem::collective

@@ -33,7 +33,7 @@ struct Process {
   }
 
   // All replicas of the process take part; gives what the first one gets.
-  Result Reduce(Reduction reduction, const std::vector<std::vector<Tensor>>& values, int64_t step) {
+  Result Reduce(Reduction reduction, std::vector<std::vector<Tensor>> values, int64_t step) {
     Mutex mu;
     CondVar changed;
     size_t left = values.size();
@@ -41,7 +41,7 @@ struct Process {
     for (size_t i = 0; i < values.size(); ++i) {
       CollectiveRequest request = Request(static_cast<int>(i), step);
       request.reduction = reduction;
-      collectives.AllReduce(request, values[i], &cancellation, [&, i](Result result) {
+      collectives.AllReduce(request, std::move(values[i]), &cancellation, [&, i](Result result) {
         MutexLock lock(mu);
         if (i == 0) first = std::move(result);
         --left;
@@ -51,6 +51,19 @@ struct Process {
     MutexLock lock(mu);
     while (left > 0) changed.Wait(mu);
     return *std::move(first);
+  }
+
+  Result Gather(std::vector<Tensor> values, int64_t step) {
+    Event ended;
+    std::optional<Result> result;
+    CollectiveRequest request = Request(0, step);
+    request.instance = 2048;
+    collectives.AllGatherRows(request, std::move(values), &cancellation, [&](Result joined) {
+      result = std::move(joined);
+      ended.Set();
+    });
+    ended.Wait();
+    return *std::move(result);
   }
 };
 
@@ -79,6 +92,9 @@ TEST_F(GroupRuntimeTest, ReducesOverAllReplicasOfAllProcesses) {
   Start({2, 1, 2}, false);
   const CollectiveGroup group = *processes_[0]->collectives.Group("replicas");
   EXPECT_EQ(group.size, 5);
+  EXPECT_EQ(group.first, 0);
+  EXPECT_EQ(processes_[1]->collectives.Group("replicas")->first, 2);
+  EXPECT_EQ(processes_[2]->collectives.Group("replicas")->first, 3);
   OnAll(3, [&](int rank) {
     const int first = rank == 0 ? 0 : rank == 1 ? 2 : 3;
     std::vector<std::vector<Tensor>> values;
@@ -104,6 +120,153 @@ TEST_F(GroupRuntimeTest, ReducesOverAllReplicasOfAllProcesses) {
     // What the caller gave is its own still.
     EXPECT_EQ(values[0][0].Elements<float>()[1], 1);
   });
+}
+
+// A process with one replica brings memory of its own, or a caller's; one with several what it has
+// added.
+TEST_F(GroupRuntimeTest, OneValueMayBelongToSomebodyOrNobody) {
+  Start({1, 1, 2}, false);
+  OnAll(3, [&](int rank) {
+    Process& process = *processes_[static_cast<size_t>(rank)];
+    for (int64_t step = 1; step < 4; ++step) {
+      const Tensor kept = Tensor::Vector<float>({1, 2, 3});
+      std::vector<std::vector<Tensor>> values(rank == 2 ? 2 : 1);
+      for (auto& value : values) {
+        value = {rank == 0 ? kept : Tensor::Vector<float>({1, 2, 3})};
+      }
+      const Result sum = process.Reduce(Reduction::kSum, std::move(values), step);
+      ASSERT_TRUE(sum.ok()) << sum.status();
+      ASSERT_EQ((*sum)[0].shape(), Shape({3}));
+      EXPECT_EQ((*sum)[0].Elements<float>()[2], 12);
+      EXPECT_EQ(kept.Elements<float>()[2], 3);
+    }
+  });
+}
+
+TEST_F(GroupRuntimeTest, RowsAreJoinedByRank) {
+  Start({2, 1, 2}, false);
+  OnAll(3, [&](int rank) {
+    Process& process = *processes_[static_cast<size_t>(rank)];
+    // 3, 0 and 1 rows; and flags, which no collective adds up.
+    const int64_t count = rank == 0 ? 3 : rank == 1 ? 0 : 1;
+    Tensor rows(kFloat32, Shape({count, 2}));
+    for (float& value : rows.MutableElements<float>()) value = static_cast<float>(rank);
+    Tensor flags(kBool, Shape({2}));
+    flags.MutableElements<bool>()[0] = rank == 1;
+    flags.MutableElements<bool>()[1] = rank == 2;
+    for (int64_t step = 1; step < 4; ++step) {
+      const Result joined = process.Gather({rows, flags, Tensor(kInt32, Shape({0, 5}))}, step);
+      ASSERT_TRUE(joined.ok()) << joined.status();
+      ASSERT_EQ((*joined)[0].shape(), Shape({4, 2}));
+      EXPECT_EQ((*joined)[0].Elements<float>()[5], 0);
+      EXPECT_EQ((*joined)[0].Elements<float>()[6], 2);
+      ASSERT_EQ((*joined)[1].shape(), Shape({6}));
+      for (size_t i = 0; i < 6; ++i) {
+        EXPECT_EQ((*joined)[1].Elements<bool>()[i], i == 2 || i == 5) << i;
+      }
+      EXPECT_EQ((*joined)[2].shape(), Shape({0, 5}));
+    }
+  });
+}
+
+TEST_F(GroupRuntimeTest, RowsThatDoNotFitAreRefusedEverywhereAndNamed) {
+  Start({1, 1, 1}, false);
+  const std::vector<std::vector<Tensor>> second = {
+      {Tensor::Zeros(kFloat32, Shape({2, 5}))},
+      {Tensor::Zeros(kInt32, Shape({2, 3}))},
+      // As many elements in a row, but no rows of this shape.
+      {Tensor::Zeros(kFloat32, Shape({2, 3, 1}))},
+      {Tensor::Zeros(kFloat32, Shape({0, 4}))},
+  };
+  for (size_t i = 0; i < second.size(); ++i) {
+    OnAll(3, [&](int rank) {
+      Process& process = *processes_[static_cast<size_t>(rank)];
+      const Result joined = process.Gather(
+          rank == 1 ? second[i] : std::vector<Tensor>{Tensor::Zeros(kFloat32, Shape({2, 3}))},
+          static_cast<int64_t>(i));
+      EXPECT_EQ(joined.status().code(), absl::StatusCode::kInvalidArgument) << joined.status();
+      EXPECT_TRUE(absl::StrContains(joined.status().message(), "worker:1")) << joined.status();
+    });
+  }
+  // The group is as good as before.
+  OnAll(3, [&](int rank) {
+    const Result joined = processes_[static_cast<size_t>(rank)]->Gather(
+        {Tensor::Scalar<float>(1)}, static_cast<int64_t>(second.size()));
+    EXPECT_EQ(joined.status().code(), absl::StatusCode::kInvalidArgument) << joined.status();
+    const Result good = processes_[static_cast<size_t>(rank)]->Gather(
+        {Tensor::Vector<float>({1})}, static_cast<int64_t>(second.size()) + 1);
+    ASSERT_TRUE(good.ok()) << good.status();
+    EXPECT_EQ((*good)[0].num_elements(), 3);
+  });
+}
+
+TEST_F(GroupRuntimeTest, OnlyOneOfAProcessJoinsRows) {
+  Start({2, 1}, false);
+  CollectiveRequest request = processes_[0]->Request(1, 1);
+  absl::Status status;
+  processes_[0]->collectives.AllGatherRows(request, {Tensor::Vector<float>({1})},
+                                           &processes_[0]->cancellation,
+                                           [&](Result result) { status = result.status(); });
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+}
+
+TEST_F(GroupRuntimeTest, AGatherThatIsCancelledEndsEverywhere) {
+  Start({1, 1}, false);
+  Event ended;
+  std::optional<Result> result;
+  CollectiveRequest request = processes_[0]->Request(0, 1);
+  request.instance = 2048;
+  processes_[0]->collectives.AllGatherRows(request, {Tensor::Vector<float>({1})},
+                                           &processes_[0]->cancellation, [&](Result joined) {
+                                             result = std::move(joined);
+                                             ended.Set();
+                                           });
+  processes_[0]->cancellation.Cancel(errors::Cancelled("the step is over"));
+  ended.Wait();
+  EXPECT_EQ(result->status().code(), absl::StatusCode::kCancelled) << result->status();
+  const Result late = processes_[1]->Gather({Tensor::Vector<float>({1})}, 1);
+  EXPECT_EQ(late.status().code(), absl::StatusCode::kAborted) << late.status();
+  EXPECT_TRUE(absl::StrContains(late.status().message(), "the step is over")) << late.status();
+}
+
+TEST_F(GroupRuntimeTest, AGatherOfAGroupThatBreaksIsAborted) {
+  Start({1, 1}, false);
+  Event ended;
+  std::optional<Result> result;
+  CollectiveRequest request = processes_[0]->Request(0, 1);
+  processes_[0]->collectives.AllGatherRows(request, {Tensor::Vector<float>({1})},
+                                           &processes_[0]->cancellation, [&](Result joined) {
+                                             result = std::move(joined);
+                                             ended.Set();
+                                           });
+  Start({1, 1}, false, /*generation=*/2);
+  ended.Wait();
+  EXPECT_EQ(result->status().code(), absl::StatusCode::kAborted) << result->status();
+}
+
+TEST_F(GroupRuntimeTest, AGatherForWhichAProcessDoesNotComeEndsAndNamesIt) {
+  GroupOptions options = TestOptions(2, TransportKind::kInProcess);
+  options.timeout = absl::Milliseconds(200);
+  Groups groups = FormAll(options);
+  for (size_t i = 0; i < 2; ++i) {
+    processes_.push_back(std::make_unique<Process>(false));
+    processes_[i]->collectives.DeclareGroup("replicas", 1);
+    ASSERT_TRUE(processes_[i]->between.SetGroup(std::move(groups[i]), {1, 1}).ok());
+  }
+  const Result result = processes_[0]->Gather({Tensor::Vector<float>({1})}, 1);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kDeadlineExceeded) << result.status();
+  EXPECT_TRUE(absl::StrContains(result.status().message(), "worker:1")) << result.status();
+}
+
+TEST_F(GroupRuntimeTest, AStepHasANumberOfItsOwn) {
+  Start({1, 1}, false, /*generation=*/3);
+  const int64_t first = processes_[0]->between.NextStep();
+  EXPECT_EQ(processes_[1]->between.NextStep(), first);
+  EXPECT_EQ(processes_[0]->between.NextStep(), first + 1);
+  Start({1, 1}, false, /*generation=*/4);
+  const int64_t next = processes_[0]->between.NextStep();
+  EXPECT_EQ(processes_[1]->between.NextStep(), next);
+  EXPECT_GT(next, first + (int64_t{1} << 31));
 }
 
 TEST_F(GroupRuntimeTest, DeterministicBitsDoNotDependOnTheNumberOfProcesses) {
@@ -161,7 +324,8 @@ TEST_F(GroupRuntimeTest, ACancelledStepEndsItEverywhere) {
     EXPECT_EQ(ended->status().code(), absl::StatusCode::kCancelled) << ended->status();
   }
   const Result late = processes_[1]->Reduce(Reduction::kSum, {{Tensor::Scalar<float>(1)}}, 1);
-  EXPECT_EQ(late.status().code(), absl::StatusCode::kCancelled) << late.status();
+  // There the step has not been cancelled, and may be taken again.
+  EXPECT_EQ(late.status().code(), absl::StatusCode::kAborted) << late.status();
   EXPECT_TRUE(absl::StrContains(late.status().message(), "the step is over")) << late.status();
 }
 
@@ -195,7 +359,7 @@ TEST_F(GroupRuntimeTest, WithoutAGroupNobodyWaits) {
   Process process(false);
   process.collectives.DeclareGroup("replicas", 1);
   const Result result = process.Reduce(Reduction::kSum, {{Tensor::Scalar<float>(1)}}, 1);
-  EXPECT_EQ(result.status().code(), absl::StatusCode::kUnavailable) << result.status();
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kAborted) << result.status();
 }
 
 }  // namespace

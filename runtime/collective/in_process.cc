@@ -77,15 +77,19 @@ absl::StatusOr<CollectiveGroup> InProcessCollectives::LocalGroup(const std::stri
       }));
 }
 
-absl::Status InProcessCollectives::JoinLocked(const CollectiveRequest& request,
+const char* InProcessCollectives::NameOf(Kind kind) {
+  return kind == Kind::kAllReduce ? "all-reduce" : "all-gather";
+}
+
+absl::Status InProcessCollectives::JoinLocked(Kind kind, const CollectiveRequest& request,
                                               Operation& operation, std::vector<Tensor>& values) {
-  if (operation.reduction != request.reduction) {
-    return errors::InvalidArgument("all-reduce '", request.node, "' of group '", request.group,
+  if (operation.kind != kind || operation.reduction != request.reduction) {
+    return errors::InvalidArgument(NameOf(kind), " '", request.node, "' of group '", request.group,
                                    "' asks for another reduction than other members do");
   }
   Member& member = operation.members[static_cast<size_t>(request.member)];
   if (member.arrived) {
-    return errors::InvalidArgument("all-reduce '", request.node, "': member ", request.member,
+    return errors::InvalidArgument(NameOf(kind), " '", request.node, "': member ", request.member,
                                    " of group '", request.group, "' came already, from '",
                                    member.node, "'");
   }
@@ -116,7 +120,41 @@ void InProcessCollectives::AllReduce(const CollectiveRequest& request, std::vect
     done(std::move(values));
     return;
   }
-  const Key key(request.group, group->generation, request.instance, request.step);
+  Join(Kind::kAllReduce, request, group->generation, group->size, std::move(values), cancellation,
+       std::move(done));
+}
+
+void InProcessCollectives::AllGatherRows(const CollectiveRequest& request,
+                                         std::vector<Tensor> values,
+                                         CancellationManager* cancellation, Done done) {
+  const absl::StatusOr<CollectiveGroup> group = LocalGroup(request.group);
+  if (!group.ok()) {
+    done(WithContext(group.status(), request.node));
+    return;
+  }
+  if (request.member != 0) {
+    done(errors::InvalidArgument("all-gather '", request.node, "': member ", request.member,
+                                 " of group '", request.group,
+                                 "' takes part; only member 0 of a process does"));
+    return;
+  }
+  for (const Tensor& value : values) {
+    if (value.shape().rank() > 0) continue;
+    done(errors::InvalidArgument("all-gather '", request.node, "' of a scalar, which has no rows"));
+    return;
+  }
+  if (between_ == nullptr) {
+    done(std::move(values));
+    return;
+  }
+  Join(Kind::kAllGatherRows, request, group->generation, /*size=*/1, std::move(values),
+       cancellation, std::move(done));
+}
+
+void InProcessCollectives::Join(Kind kind, const CollectiveRequest& request, int64_t generation,
+                                int size, std::vector<Tensor> values,
+                                CancellationManager* cancellation, Done done) {
+  const Key key(request.group, generation, request.instance, request.step);
   // Registered before anybody can see this member: once the others do, they may end the step, and
   // the cancellation with it.
   const CancellationManager::Token token = cancellation->NewToken();
@@ -133,20 +171,21 @@ void InProcessCollectives::AllReduce(const CollectiveRequest& request, std::vect
     const auto aborted = aborted_.find(key);
     if (aborted != aborted_.end()) {
       status = aborted->second;
-    } else if (groups_[request.group].generation != group->generation) {
+    } else if (groups_[request.group].generation != generation) {
       // Since this member looked. Whoever changed the group has ended those that it found already.
       status = errors::Aborted("the members of group '", request.group, "' changed");
     } else {
       std::shared_ptr<Operation>& entry = pending_[key];
       if (entry == nullptr) {
         entry = std::make_shared<Operation>();
+        entry->kind = kind;
         entry->reduction = request.reduction;
         entry->begun = std::chrono::steady_clock::now();
         if (watcher_is_idle_) watcher_.NotifyOne();
-        entry->missing = group->size;
-        entry->members.resize(static_cast<size_t>(group->size));
+        entry->missing = size;
+        entry->members.resize(static_cast<size_t>(size));
       }
-      status = JoinLocked(request, *entry, values);
+      status = JoinLocked(kind, request, *entry, values);
       if (status.ok()) {
         Member& member = entry->members[static_cast<size_t>(request.member)];
         member.cancellation = cancellation;
@@ -204,16 +243,19 @@ void InProcessCollectives::StartAcross(const Key& key, const CollectiveRequest& 
                                        const std::shared_ptr<Operation>& operation) {
   std::vector<std::vector<Tensor>> values;
   for (Member& member : operation->members) values.push_back(std::move(member.values));
+  auto done = [this, key, operation](absl::StatusOr<std::vector<Tensor>> results) {
+    EndAcross(key, operation, results);
+  };
   BetweenProcesses::Cancel cancel =
-      between_->AllReduce(request, std::move(values),
-                          [this, key, operation](absl::StatusOr<std::vector<Tensor>> results) {
-                            EndAcross(key, operation, results);
-                          });
+      operation->kind == Kind::kAllReduce
+          ? between_->AllReduce(request, std::move(values), std::move(done))
+          : between_->AllGatherRows(request, std::move(values[0]), std::move(done));
+  // From here on this object may be gone.
   absl::Status cancelled;
   {
-    MutexLock lock(mu_);
-    operation->cancel = cancel;
-    cancelled = operation->cancelled;
+    MutexLock lock(operation->across.mu);
+    operation->across.cancel = cancel;
+    cancelled = operation->across.cancelled;
   }
   // By somebody who came too early to find how.
   if (!cancelled.ok()) cancel(cancelled);
@@ -295,7 +337,6 @@ absl::Duration InProcessCollectives::FindLateLocked(Late& late) {
 
 void InProcessCollectives::Abort(const Key& key, const absl::Status& status) {
   std::shared_ptr<Operation> operation;
-  BetweenProcesses::Cancel cancel;
   {
     MutexLock lock(mu_);
     // Also when nobody has come yet: the others will.
@@ -303,15 +344,16 @@ void InProcessCollectives::Abort(const Key& key, const absl::Status& status) {
     const auto found = pending_.find(key);
     if (found == pending_.end()) return;
     operation = found->second;
-    if (!operation->is_across) {
-      pending_.erase(found);
-    } else {
-      operation->cancelled = status;
-      cancel = operation->cancel;
-    }
+    if (!operation->is_across) pending_.erase(found);
   }
   if (operation->is_across) {
     // Ends by EndAcross, when the memory is in nobody's hands any more.
+    BetweenProcesses::Cancel cancel;
+    {
+      MutexLock lock(operation->across.mu);
+      operation->across.cancelled = status;
+      cancel = operation->across.cancel;
+    }
     if (cancel) cancel(status);
     return;
   }

@@ -30,7 +30,7 @@
 
 namespace tandem {
 
-// The part of a reduction that goes on between processes (group_runtime.h).
+// The part of an operation that goes on between processes (group_runtime.h).
 class BetweenProcesses {
  public:
   using Done = CollectiveRuntime::Done;
@@ -41,12 +41,23 @@ class BetweenProcesses {
   // What the group is with the members of all processes, of which this one has `local`.
   virtual CollectiveGroup Describe(const CollectiveGroup& local) const = 0;
 
+  // The number by which collectives of a step that begins now find those of the same step in other
+  // processes (RunOptions::collective_step). It is another one in each generation and for each
+  // call, so that a step that is repeated is another step. REQUIRES: between two changes of the
+  // group all processes begin the same steps in the same order.
+  virtual int64_t NextStep() = 0;
+
   // Reduces what the members here brought (`values[member][i]`, alike in type and shape) with what
   // those of other processes bring to the same operation. `done` is called once, maybe before this
   // returns. The result ends the operation with a status; it may be called at any time, also after
   // the end.
   virtual Cancel AllReduce(const CollectiveRequest& request,
                            std::vector<std::vector<Tensor>> values, Done done) = 0;
+
+  // As CollectiveRuntime::AllGatherRows; `done` and the result as for AllReduce. REQUIRES: no value
+  // is a scalar.
+  virtual Cancel AllGatherRows(const CollectiveRequest& request, std::vector<Tensor> values,
+                               Done done) = 0;
 };
 
 class InProcessCollectives final : public CollectiveRuntime {
@@ -68,8 +79,13 @@ class InProcessCollectives final : public CollectiveRuntime {
   absl::StatusOr<CollectiveGroup> Group(const std::string& name) const override;
   void AllReduce(const CollectiveRequest& request, std::vector<Tensor> values,
                  CancellationManager* cancellation, Done done) override;
+  void AllGatherRows(const CollectiveRequest& request, std::vector<Tensor> values,
+                     CancellationManager* cancellation, Done done) override;
 
  private:
+  enum class Kind : uint8_t { kAllReduce, kAllGatherRows };
+  static const char* NameOf(Kind kind);
+
   using Key = std::tuple<std::string, int64_t, int64_t, int64_t>;  // Group, generation, instance,
                                                                    // step.
   struct Member {
@@ -80,7 +96,15 @@ class InProcessCollectives final : public CollectiveRuntime {
     CancellationManager::Token token = 0;
     Done done;
   };
+  // How to give up what goes on between processes. With a lock of its own: when it is known the
+  // step may be over already, and the session with it.
+  struct Across {
+    Mutex mu;
+    BetweenProcesses::Cancel cancel ABSL_GUARDED_BY(mu);
+    absl::Status cancelled ABSL_GUARDED_BY(mu);
+  };
   struct Operation {
+    Kind kind = Kind::kAllReduce;
     Reduction reduction = Reduction::kSum;
     int missing = 0;
     std::vector<Member> members;
@@ -89,8 +113,7 @@ class InProcessCollectives final : public CollectiveRuntime {
     bool was_reported = false;
     // All members here came, and it goes on between processes.
     bool is_across = false;
-    BetweenProcesses::Cancel cancel;
-    absl::Status cancelled;
+    Across across;
   };
   using Late = std::vector<std::pair<Key, absl::Status>>;
 
@@ -98,6 +121,9 @@ class InProcessCollectives final : public CollectiveRuntime {
   void Abort(const Key& key, const absl::Status& status);
 
   absl::StatusOr<CollectiveGroup> LocalGroup(const std::string& name) const;
+  // A member comes to an operation that takes `size` of this process.
+  void Join(Kind kind, const CollectiveRequest& request, int64_t generation, int size,
+            std::vector<Tensor> values, CancellationManager* cancellation, Done done);
   void StartAcross(const Key& key, const CollectiveRequest& request,
                    const std::shared_ptr<Operation>& operation);
   void EndAcross(const Key& key, const std::shared_ptr<Operation>& operation,
@@ -105,7 +131,7 @@ class InProcessCollectives final : public CollectiveRuntime {
   void RememberLocked(const Key& key, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  absl::Status JoinLocked(const CollectiveRequest& request, Operation& operation,
+  absl::Status JoinLocked(Kind kind, const CollectiveRequest& request, Operation& operation,
                           std::vector<Tensor>& values) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // The watching thread's work: ends operations that are late, until the object dies.

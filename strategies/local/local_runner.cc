@@ -21,11 +21,27 @@ std::string AssignNode(const std::string& variable) {
   return absl::StrCat("state/assign/", variable);
 }
 
+std::string SpreadNode(const std::string& variable) {
+  return absl::StrCat("state/spread/", variable);
+}
+
+bool IsSummed(const VariableSpec& spec) {
+  return spec.synchronization == Synchronization::kOnRead && spec.aggregation == Aggregation::kSum;
+}
+
 // Adds what reads a variable as one value: a copy if it is mirrored, else the copies aggregated.
 absl::Status AddRead(const StrategyBuilder& builder, const StrategyVariable& variable,
                      Graph& graph) {
   const VariableSpec& spec = variable.spec();
   const Scope scope = Scope::ForGraph(&graph);
+  if (variable.aggregate().valid()) {
+    // The last step has done it, with all processes.
+    const Node* const handle = variable.aggregate().node;
+    scope.WithDevice(handle->requested_device())
+        .WithOpName(ReadNode(spec.name))
+        .Call("ReadVariableOp", {graph.FindNode(handle->name())}, {{"dtype", spec.dtype}});
+    return scope.status();
+  }
   const bool all = spec.synchronization == Synchronization::kOnRead &&
                    spec.aggregation != Aggregation::kOnlyFirstReplica &&
                    spec.aggregation != Aggregation::kNone;
@@ -59,12 +75,16 @@ absl::Status AddAssign(const StrategyBuilder& builder, const StrategyVariable& v
   const Output value =
       scope.WithOpName(ValueNode(spec.name))
           .Call("Placeholder", {}, {{"dtype", spec.dtype}, {"shape", PartialShape(spec.shape)}});
-  const bool sums =
-      spec.synchronization == Synchronization::kOnRead && spec.aggregation == Aggregation::kSum;
   std::vector<Node*> assigned;
+  if (variable.aggregate().valid()) {
+    const Node* const handle = variable.aggregate().node;
+    assigned.push_back(scope.WithDevice(handle->requested_device())
+                           .WithOpName(absl::StrCat(AssignNode(spec.name), "/aggregate"))
+                           .AddNode("AssignVariableOp", {graph.FindNode(handle->name()), value}));
+  }
   for (int copy = 0; copy < variable.num_copies(); ++copy) {
     const Node* const handle = variable.handle(copy).node;
-    const Output mine = sums && copy > 0 ? scope.Call("ZerosLike", {value}) : value;
+    const Output mine = IsSummed(spec) && copy > 0 ? scope.Call("ZerosLike", {value}) : value;
     assigned.push_back(scope.WithDevice(handle->requested_device())
                            .WithOpName(absl::StrCat(AssignNode(spec.name), "/copy_", copy))
                            .AddNode("AssignVariableOp", {graph.FindNode(handle->name()), mine}));
@@ -73,13 +93,39 @@ absl::Status AddAssign(const StrategyBuilder& builder, const StrategyVariable& v
   return scope.status();
 }
 
+// Adds what gives copies what the copies of all processes were together. Of a sum the first replica
+// of all gets it, the others zeros.
+absl::Status AddSpread(const StrategyBuilder& builder, const StrategyVariable& variable,
+                       Graph& graph) {
+  const VariableSpec& spec = variable.spec();
+  const Scope scope = Scope::ForGraph(&graph).WithDevice(builder.host_scope().device());
+  const Scope parts = scope.SubScope(SpreadNode(spec.name) + "/parts");
+  const Output whole =
+      parts.Call("ReadVariableOp", {graph.FindNode(variable.aggregate().node->name())},
+                 {{"dtype", spec.dtype}});
+  Output first = whole;
+  Output other = whole;
+  if (IsSummed(spec)) {
+    other = parts.Call("ZerosLike", {whole});
+    const Output before = parts.Call("_TandemFirstReplica", {}, {{"group", kReplicaGroup}});
+    const Output is_first = parts.Call("Equal", {before, Tensor::Scalar<int64_t>(0)});
+    first = parts.Call("SelectV2", {is_first, whole, other});
+  }
+  std::vector<Node*> assigned;
+  for (int copy = 0; copy < variable.num_copies(); ++copy) {
+    const Node* const handle = variable.handle(copy).node;
+    assigned.push_back(parts.WithDevice(handle->requested_device())
+                           .AddNode("AssignVariableOp",
+                                    {graph.FindNode(handle->name()), copy == 0 ? first : other}));
+  }
+  scope.WithControlDependencies(assigned).WithOpName(SpreadNode(spec.name)).AddNode("NoOp", {});
+  return scope.status();
+}
+
 // Details of a state: single copies, by "copy/<number>/<variable>", and positions of random ops, by
 // "random/<node>".
 constexpr char kRandom[] = "random/";
 
-bool HasOwnCopies(const StrategyVariable& variable) {
-  return variable.spec().synchronization == Synchronization::kOnRead && variable.num_copies() > 1;
-}
 std::string CopyName(const StrategyVariable& variable, int copy) {
   return absl::StrCat("copy/", copy, "/", variable.name());
 }
@@ -111,9 +157,11 @@ absl::StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const StrategyB
                                                                  SessionOptions options) {
   const bool aligned = options.inner_parallelism == 1;
   options.collective_groups.emplace_back(kReplicaGroup, builder.num_replicas());
+  std::shared_ptr<BetweenProcesses> between = options.between_processes;
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                           Session::Create(*builder.graph(), std::move(options)));
-  return std::unique_ptr<LocalRunner>(new LocalRunner(builder, std::move(session), aligned));
+  return std::unique_ptr<LocalRunner>(
+      new LocalRunner(builder, std::move(between), std::move(session), aligned));
 }
 
 LocalRunner::~LocalRunner() {
@@ -122,6 +170,10 @@ LocalRunner::~LocalRunner() {
 }
 
 absl::Status LocalRunner::Initialize() {
+  {
+    MutexLock lock(mu_);
+    copies_ = Copies::kInitial;
+  }
   return session_->Run({}, {}, {builder_.initializer()}).status();
 }
 
@@ -144,17 +196,51 @@ std::shared_ptr<CancellationManager> LocalRunner::Begin() {
   return cancellation_;
 }
 
+void LocalRunner::NoteResult(const Result& result) {
+  MutexLock lock(mu_);
+  if (result.ok()) copies_ = Copies::kOfLastStep;
+}
+
 void LocalRunner::End() {
   MutexLock lock(mu_);
   --running_;
   ended_.NotifyAll();  // Under the lock: the runner may end as soon as it is released.
 }
 
-RunOptions LocalRunner::Options(const StepInput& input, CancellationManager* cancellation) {
+RunOptions LocalRunner::Options(const StepInput& input, CancellationManager* cancellation) const {
   RunOptions options;
   options.trace = input.trace != nullptr;
   options.cancellation = cancellation;
+  if (between_ != nullptr) options.collective_step = between_->NextStep();
   return options;
+}
+
+CollectiveGroup LocalRunner::Replicas() const {
+  CollectiveGroup group;
+  group.size = builder_.num_replicas();
+  return between_ == nullptr ? group : between_->Describe(group);
+}
+
+absl::Status LocalRunner::SpreadAggregates() {
+  if (between_ == nullptr) return absl::OkStatus();
+  const int64_t generation = Replicas().generation;
+  {
+    MutexLock lock(mu_);
+    const bool changed = std::exchange(generation_, generation) != generation;
+    if (copies_ == Copies::kInitial || (copies_ == Copies::kOfLastStep && !changed)) {
+      return absl::OkStatus();
+    }
+    copies_ = Copies::kRestored;  // Until all have their part.
+  }
+  TANDEM_RETURN_IF_ERROR(AddStateNodes());
+  std::vector<std::string> targets;
+  for (const StrategyVariable* variable : builder_.variables()) {
+    if (variable->aggregate().valid()) targets.push_back(SpreadNode(variable->name()));
+  }
+  if (!targets.empty()) TANDEM_RETURN_IF_ERROR(session_->Run({}, {}, targets).status());
+  MutexLock lock(mu_);
+  copies_ = Copies::kOfLastStep;
+  return absl::OkStatus();
 }
 
 // Before the batch is cut: whoever made it knows nothing of the replicas' parts.
@@ -181,27 +267,33 @@ absl::StatusOr<std::vector<Tensor>> LocalRunner::Feeds(int program, StepInput& i
                                    " were added");
   }
   TANDEM_RETURN_IF_ERROR(CheckBatch(feeds_[static_cast<size_t>(program)], input.batch));
-  TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> feeds,
-                          CutBatch(input.batch, builder_.num_replicas(), aligned_));
+  const CollectiveGroup replicas = Replicas();
+  TANDEM_ASSIGN_OR_RETURN(
+      std::vector<Tensor> feeds,
+      CutBatch(input.batch, {replicas.size, replicas.first, builder_.num_replicas()}, aligned_));
   for (Tensor& value : input.values) feeds.push_back(std::move(value));
   return feeds;
 }
 
 StrategyRunner::Result LocalRunner::Run(int program, StepInput input) {
   TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> feeds, Feeds(program, input));
+  TANDEM_RETURN_IF_ERROR(SpreadAggregates());
   const std::shared_ptr<CancellationManager> cancellation = Begin();
   RunMetadata metadata;
   Result result = programs_[static_cast<size_t>(program)]->Run(
       std::move(feeds), Options(input, cancellation.get()), &metadata);
   if (input.trace != nullptr) *input.trace = std::move(metadata.events);
+  NoteResult(result);
   End();
   return result;
 }
 
 void LocalRunner::Start(int program, StepInput input, Done done) {
   absl::StatusOr<std::vector<Tensor>> feeds = Feeds(program, input);
-  if (!feeds.ok()) {
-    done(feeds.status());
+  absl::Status status = feeds.status();
+  if (status.ok()) status = SpreadAggregates();
+  if (!status.ok()) {
+    done(status);
     return;
   }
   std::shared_ptr<CancellationManager> cancellation = Begin();
@@ -213,6 +305,7 @@ void LocalRunner::Start(int program, StepInput input, Done done) {
       [this, cancellation = std::move(cancellation), metadata = std::move(metadata),
        trace = input.trace, done = std::move(done)](Result result) mutable {
         if (trace != nullptr) *trace = std::move(metadata->events);
+        NoteResult(result);
         done(std::move(result));
         End();
       });
@@ -234,11 +327,20 @@ absl::Status LocalRunner::AddStateNodes() {
       TANDEM_RETURN_IF_ERROR(AddRead(builder_, *variable, graph));
       TANDEM_RETURN_IF_ERROR(AddAssign(builder_, *variable, graph));
       if (HasOwnCopies(*variable)) TANDEM_RETURN_IF_ERROR(AddOwnCopies(*variable, graph));
+      if (variable->aggregate().valid()) {
+        TANDEM_RETURN_IF_ERROR(AddSpread(builder_, *variable, graph));
+      }
     }
     return absl::OkStatus();
   }));
   has_state_nodes_ = true;
   return absl::OkStatus();
+}
+
+bool LocalRunner::HasOwnCopies(const StrategyVariable& variable) const {
+  // Those of one process alone are of no use to the others.
+  return between_ == nullptr && variable.spec().synchronization == Synchronization::kOnRead &&
+         variable.num_copies() > 1;
 }
 
 absl::StatusOr<StrategyState> LocalRunner::CaptureState() {
@@ -290,6 +392,10 @@ absl::Status LocalRunner::TakeState(StrategyState state) {
   // Nobody holds the values but the step, so that variables can keep them.
   by_name.clear();
   state.clear();
+  {
+    MutexLock lock(mu_);
+    copies_ = Copies::kRestored;
+  }
   return assign->Run(std::move(values)).status();
 }
 

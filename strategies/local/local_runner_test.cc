@@ -183,5 +183,32 @@ TEST(LocalRunnerBatch, OneThatDoesNotFitIsNamedAsAWhole) {
   }
 }
 
+TEST(LocalRunnerBatch, PartsOfAllProcessesAreTheBatch) {
+  Tensor batch(kInt32, Shape({7, 2}));
+  for (int32_t i = 0; i < 14; ++i) batch.MutableElements<int32_t>()[static_cast<size_t>(i)] = i;
+  const auto whole = CutBatch({batch}, {.all = 5, .first = 0, .count = 5}, false);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  ASSERT_EQ(whole->size(), 5u);
+  // Element i belongs to replica floor(5i/7).
+  const std::vector<int64_t> sizes = {2, 1, 2, 1, 1};
+  for (size_t r = 0; r < 5; ++r) EXPECT_EQ((*whole)[r].shape(), Shape({sizes[r], 2})) << r;
+  for (const int limit : {0, 1, 3, 5}) {
+    const auto first = CutBatch({batch}, {.all = 5, .first = 0, .count = limit}, true);
+    const auto rest = CutBatch({batch}, {.all = 5, .first = limit, .count = 5 - limit}, true);
+    ASSERT_TRUE(first.ok() && rest.ok());
+    std::vector<Tensor> parts = *first;
+    parts.insert(parts.end(), rest->begin(), rest->end());
+    ASSERT_EQ(parts.size(), 5u);
+    for (size_t r = 0; r < 5; ++r) {
+      EXPECT_EQ(parts[r].Elements<int32_t>()[0], (*whole)[r].Elements<int32_t>()[0]);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(parts[r].data()) % 64, 0u);
+    }
+  }
+  for (const ReplicaRange& range :
+       {ReplicaRange{4, 3, 2}, ReplicaRange{4, -1, 2}, ReplicaRange{0, 0, 1}}) {
+    EXPECT_EQ(CutBatch({batch}, range, false).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
 }  // namespace
 }  // namespace tandem

@@ -95,14 +95,120 @@ absl::StatusOr<Output> Reductions::Reduce(const Scope& scope, Reduction reductio
   return sum;
 }
 
-absl::StatusOr<Output> Reductions::Gather(const Scope& scope, const PerReplica& values, int axis) {
-  TANDEM_RETURN_IF_ERROR(CheckPerReplica(values));
-  if (values.size() == 1) return values[0];
-  InputList inputs(values.begin(), values.end());
-  inputs.emplace_back(scope.Constant(axis));
-  const Output joined = scope.Call("ConcatV2", inputs);
+absl::StatusOr<std::vector<Output>> Reductions::ReduceAll(const Scope& scope, Reduction reduction,
+                                                          const std::vector<PerReplica>& values,
+                                                          Arrived arrived) {
+  if (options_.spans_processes) {
+    return AllReduceToHost(scope.SubScope("reduce"), reduction, values, arrived);
+  }
+  std::vector<Output> results;
+  for (const PerReplica& value : values) {
+    TANDEM_ASSIGN_OR_RETURN(const Output result,
+                            Reduce(scope.SubScope("reduce"), reduction, value));
+    results.push_back(result);
+  }
+  return results;
+}
+
+// Each replica of this process brings its values by itself, so that sums follow one tree over the
+// replicas of all processes.
+absl::StatusOr<std::vector<Output>> Reductions::AllReduceToHost(
+    const Scope& scope, Reduction reduction, const std::vector<PerReplica>& values,
+    Arrived arrived) {
+  for (const PerReplica& value : values) TANDEM_RETURN_IF_ERROR(CheckPerReplica(value));
+  if (values.empty()) return std::vector<Output>();
+  const int64_t operation = NewOperation();
+  std::vector<Output> results;
+  std::vector<Node*> others;
+  for (int replica = 0; replica < layout_.num_replicas(); ++replica) {
+    std::vector<Output> own;
+    for (const PerReplica& value : values) own.push_back(value[static_cast<size_t>(replica)]);
+    const std::vector<Output> reduced = AllReduce(
+        scope.WithOpName(absl::StrCat("replica_", replica)), replica, operation, reduction, own);
+    TANDEM_RETURN_IF_ERROR(scope.status());
+    arrived({reduced[0].node});
+    if (replica == 0) {
+      results = reduced;
+    } else {
+      others.push_back(reduced[0].node);
+    }
+  }
+  // All get the same; but a step in which somebody fetches what one of them got has to run the
+  // others, too.
+  if (others.empty()) return results;
+  Node* const all = scope.WithControlDependencies(others).WithOpName("all").AddNode("NoOp", {});
+  for (Output& result : results) {
+    result = scope.WithControlDependencies({all}).Call("Identity", {result});
+  }
   TANDEM_RETURN_IF_ERROR(scope.status());
+  return results;
+}
+
+absl::StatusOr<Output> Reductions::Gather(const Scope& scope, const PerReplica& values, int axis,
+                                          Arrived arrived) {
+  TANDEM_RETURN_IF_ERROR(CheckPerReplica(values));
+  Output joined = values[0];
+  if (values.size() > 1) {
+    InputList inputs(values.begin(), values.end());
+    inputs.emplace_back(scope.Constant(axis));
+    joined = scope.Call("ConcatV2", inputs);
+    TANDEM_RETURN_IF_ERROR(scope.status());
+  }
+  if (!options_.spans_processes) return joined;
+  TANDEM_ASSIGN_OR_RETURN(const Output rows, MoveAxis(scope, joined, axis, /*to_front=*/true));
+  const std::vector<Output> all = AllGatherRows(scope, {rows}, arrived);
+  TANDEM_RETURN_IF_ERROR(scope.status());
+  return MoveAxis(scope, all[0], axis, /*to_front=*/false);
+}
+
+absl::StatusOr<Output> Reductions::MoveAxis(const Scope& scope, const Output& value, int axis,
+                                            bool to_front) {
+  if (axis == 0) return value;
+  const PartialShape& shape = value.shape();
+  if (!shape.has_rank()) {
+    return errors::InvalidArgument(
+        "values whose number of dimensions is not known cannot be "
+        "joined along axis ",
+        axis, " between processes; along axis 0 they can");
+  }
+  const int rank = shape.rank();
+  const int moved = axis < 0 ? axis + rank : axis;
+  if (moved < 0 || moved >= rank) {
+    return errors::InvalidArgument("values of shape ", shape.DebugString(),
+                                   " cannot be joined along axis ", axis);
+  }
+  std::vector<int32_t> order;
+  for (int i = 0; i < rank - 1; ++i) order.push_back(to_front && i < moved ? i : i + 1);
+  order.insert(order.begin() + (to_front ? 0 : moved), to_front ? moved : 0);
+  const Output result = scope.Call("Transpose", {value, Tensor::Vector<int32_t>(order)});
+  TANDEM_RETURN_IF_ERROR(scope.status());
+  return result;
+}
+
+std::vector<Output> Reductions::AllGatherRows(const Scope& scope, const std::vector<Output>& values,
+                                              Arrived arrived) {
+  const InputList inputs(values.begin(), values.end());
+  std::vector<Output> joined = scope.CallMulti(
+      "_TandemAllGatherRows", inputs, {{"group", kReplicaGroup}, {"instance", NewOperation()}});
+  if (!joined.empty()) arrived({joined[0].node});
   return joined;
+}
+
+absl::StatusOr<std::vector<Output>> Reductions::OfFirstReplica(
+    const Scope& scope, const std::vector<PerReplica>& values, Arrived arrived) {
+  std::vector<Output> results;
+  for (const PerReplica& value : values) results.push_back(value[0]);
+  if (!options_.spans_processes || values.empty()) return results;
+  // A row of each process, of which all take the first.
+  for (Output& result : results) result = scope.Call("ExpandDims", {result, scope.Constant(0)});
+  results = AllGatherRows(scope, results, arrived);
+  const auto index = [](int32_t i) { return Tensor::Vector<int32_t>({i}); };
+  for (Output& result : results) {
+    result = scope.Call("StridedSlice", {result, index(0), index(1), index(1)},
+                        {{"shrink_axis_mask", 1}});
+  }
+  TANDEM_RETURN_IF_ERROR(scope.status());
+  return results;
 }
 
 int64_t Reductions::NewOperation() { return kInstances * num_operations_++; }
@@ -127,10 +233,12 @@ absl::StatusOr<std::vector<std::vector<Gradient>>> Reductions::ReduceGradients(
       gradients.size(), std::vector<Gradient>(static_cast<size_t>(layout_.num_copies())));
   std::vector<size_t> bucket;
   int64_t bytes = 0;
+  int64_t limit =
+      options_.first_bucket_bytes > 0 ? options_.first_bucket_bytes : options_.bucket_bytes;
   for (size_t i = gradients.size(); i-- > 0;) {
     const PerReplicaGradient& gradient = gradients[i];
     if (!gradient[0].exists()) continue;
-    if (layout_.num_replicas() == 1) {
+    if (layout_.num_replicas() == 1 && !options_.spans_processes) {
       // Nothing to reduce, but updates wait for all gradients all the same: an error on the way
       // to the last of them must not leave some variables changed.
       reduced[i][0] = gradient[0];
@@ -144,12 +252,14 @@ absl::StatusOr<std::vector<std::vector<Gradient>>> Reductions::ReduceGradients(
     if (!bucket.empty() && gradient[0].values.dtype() != gradients[bucket[0]][0].values.dtype()) {
       Flush(gradients, bucket, reduced, arrived);
       bytes = 0;
+      limit = options_.bucket_bytes;
     }
     bucket.push_back(i);
     bytes += BytesOf(gradient[0].values);
-    if (bytes >= bucket_bytes_) {
+    if (bytes >= limit) {
       Flush(gradients, bucket, reduced, arrived);
       bytes = 0;
+      limit = options_.bucket_bytes;
     }
   }
   Flush(gradients, bucket, reduced, arrived);
@@ -212,19 +322,29 @@ void Reductions::Flush(const std::vector<PerReplicaGradient>& gradients,
 absl::Status Reductions::JoinSparse(const PerReplicaGradient& gradient,
                                     std::vector<Gradient>& copies, Arrived arrived) {
   const Scope scope = root_.WithDevice(kHostDevice).SubScope("reduce/sparse");
-  InputList values;
-  InputList indices;
-  for (const Gradient& part : gradient) {
-    values.emplace_back(part.values);
-    indices.emplace_back(part.indices);
+  Gradient joined = gradient[0];
+  if (gradient.size() > 1) {
+    InputList values;
+    InputList indices;
+    for (const Gradient& part : gradient) {
+      values.emplace_back(part.values);
+      indices.emplace_back(part.indices);
+    }
+    const Output axis = scope.Constant(0);
+    values.emplace_back(axis);
+    indices.emplace_back(axis);
+    joined = Gradient(scope.Call("ConcatV2", values), scope.Call("ConcatV2", indices),
+                      gradient[0].dense_shape);
+    TANDEM_RETURN_IF_ERROR(scope.status());
   }
-  const Output axis = scope.Constant(0);
-  values.emplace_back(axis);
-  indices.emplace_back(axis);
-  const Gradient joined(scope.Call("ConcatV2", values), scope.Call("ConcatV2", indices),
-                        gradient[0].dense_shape);
-  TANDEM_RETURN_IF_ERROR(scope.status());
-  arrived({joined.values.node, joined.indices.node});
+  if (options_.spans_processes) {
+    const std::vector<Output> all = AllGatherRows(scope, {joined.values, joined.indices}, arrived);
+    TANDEM_RETURN_IF_ERROR(scope.status());
+    joined.values = all[0];
+    joined.indices = all[1];
+  } else {
+    arrived({joined.values.node, joined.indices.node});
+  }
   for (Gradient& copy : copies) copy = joined;
   return absl::OkStatus();
 }

@@ -1,8 +1,11 @@
 // Reductions: the nodes through which values of several replicas become one, for the builder of
-// strategies whose replicas live in one process (replica_builder.h).
+// strategies whose replicas are devices (replica_builder.h).
 //
 // Sums follow one fixed binary tree over the replicas, on the host and in collectives
 // (kernels/collective), so that their bits do not depend on the number of devices.
+//
+// Where replicas of other processes take part, all reductions are collectives. Each is an operation
+// with a number that follows from the program alone, however many replicas this process has.
 #ifndef TANDEM_STRATEGIES_LOCAL_REDUCTIONS_H_
 #define TANDEM_STRATEGIES_LOCAL_REDUCTIONS_H_
 
@@ -44,19 +47,36 @@ struct ReplicaLayout {
 // Where nodes run that belong to no replica.
 inline constexpr char kHostDevice[] = "/device:CPU:0";
 
+// See ReplicaBuilderOptions.
+struct ReductionOptions {
+  int64_t bucket_bytes = 0;
+  int64_t first_bucket_bytes = 0;
+  bool spans_processes = false;
+};
+
 // Threads: one. Errors of nodes are kept by the scope that they are added to.
 class Reductions {
  public:
-  // Nodes without a scope of their own are added to `root`. `bucket_bytes`: see
-  // ReplicaBuilderOptions.
-  Reductions(ReplicaLayout layout, Scope root, int64_t bucket_bytes)
-      : layout_(std::move(layout)), root_(std::move(root)), bucket_bytes_(bucket_bytes) {}
+  // Is called with the nodes that have run when the result of a collective is there.
+  using Arrived = absl::FunctionRef<void(std::initializer_list<Node*>)>;
+
+  // Nodes without a scope of their own are added to `root`.
+  Reductions(ReplicaLayout layout, Scope root, ReductionOptions options)
+      : layout_(std::move(layout)), root_(std::move(root)), options_(options) {}
 
   // InvalidArgument: not one valid value of each replica.
   absl::Status CheckPerReplica(const PerReplica& values) const;
+
   // See StrategyBuilder. `scope` says where the nodes run.
-  absl::StatusOr<Output> Reduce(const Scope& scope, Reduction reduction, const PerReplica& values);
-  absl::StatusOr<Output> Gather(const Scope& scope, const PerReplica& values, int axis);
+  absl::StatusOr<std::vector<Output>> ReduceAll(const Scope& scope, Reduction reduction,
+                                                const std::vector<PerReplica>& values,
+                                                Arrived arrived);
+  absl::StatusOr<Output> Gather(const Scope& scope, const PerReplica& values, int axis,
+                                Arrived arrived);
+  // The values of the first replica of all processes. REQUIRES: they are valid.
+  absl::StatusOr<std::vector<Output>> OfFirstReplica(const Scope& scope,
+                                                     const std::vector<PerReplica>& values,
+                                                     Arrived arrived);
 
   // The number of a new operation that every replica takes part in.
   int64_t NewOperation();
@@ -64,13 +84,22 @@ class Reductions {
   std::vector<Output> AllReduce(const Scope& scope, int replica, int64_t operation,
                                 Reduction reduction, const std::vector<Output>& values) const;
 
-  // See StrategyBuilder. Calls `arrived` with the nodes that have run when a gradient is there.
+  // See StrategyBuilder.
   absl::StatusOr<std::vector<std::vector<Gradient>>> ReduceGradients(
-      const std::vector<PerReplicaGradient>& gradients,
-      absl::FunctionRef<void(std::initializer_list<Node*>)> arrived);
+      const std::vector<PerReplicaGradient>& gradients, Arrived arrived);
 
  private:
-  using Arrived = absl::FunctionRef<void(std::initializer_list<Node*>)>;
+  // Between devices of one process.
+  absl::StatusOr<Output> Reduce(const Scope& scope, Reduction reduction, const PerReplica& values);
+  // What the replicas of all processes make of `values`, [value][replica], as nodes of `scope`.
+  absl::StatusOr<std::vector<Output>> AllReduceToHost(const Scope& scope, Reduction reduction,
+                                                      const std::vector<PerReplica>& values,
+                                                      Arrived arrived);
+  // Joins the rows of all processes. Empty after an error of the scope.
+  std::vector<Output> AllGatherRows(const Scope& scope, const std::vector<Output>& values,
+                                    Arrived arrived);
+  // Brings `axis` to the front, or back from there.
+  absl::StatusOr<Output> MoveAxis(const Scope& scope, const Output& value, int axis, bool to_front);
 
   absl::Status CheckGradient(size_t number, const PerReplicaGradient& gradient) const;
   // Reduces the gradients of a bucket in one operation a replica, and empties the bucket.
@@ -81,7 +110,7 @@ class Reductions {
 
   const ReplicaLayout layout_;
   const Scope root_;
-  const int64_t bucket_bytes_;
+  const ReductionOptions options_;
   int64_t num_operations_ = 0;
   int64_t num_buckets_ = 0;
 };

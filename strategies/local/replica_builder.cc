@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "strategies/local/reductions.h"
 
@@ -13,8 +14,10 @@ class ReplicaBuilder final : public StrategyBuilder {
  public:
   explicit ReplicaBuilder(const ReplicaBuilderOptions& options)
       : layout_{options.devices, options.central_device, options.virtual_replicas},
+        spans_processes_(options.spans_processes),
         root_(Scope::NewRoot()),
-        reductions_(layout_, root_, options.bucket_bytes) {
+        reductions_(layout_, root_,
+                    {options.bucket_bytes, options.first_bucket_bytes, options.spans_processes}) {
     initialize_ = host_scope().WithOpName("initialize_variables").AddNode("NoOp", {});
   }
 
@@ -68,7 +71,11 @@ class ReplicaBuilder final : public StrategyBuilder {
       graph()->AddControlEdge(assign, initialize_);
       handles.push_back(handle);
     }
-    variables_.push_back(std::make_unique<StrategyVariable>(spec, std::move(handles)));
+    Output aggregate;
+    if (!mirrored && spans_processes_ && spec.aggregation != Aggregation::kNone) {
+      TANDEM_ASSIGN_OR_RETURN(aggregate, NewAggregate(spec, initial));
+    }
+    variables_.push_back(std::make_unique<StrategyVariable>(spec, std::move(handles), aggregate));
     by_name_.emplace(spec.name, variables_.back().get());
     return variables_.back().get();
   }
@@ -125,12 +132,15 @@ class ReplicaBuilder final : public StrategyBuilder {
     return done;
   }
 
-  absl::StatusOr<Output> ReduceToHost(Reduction reduction, const PerReplica& values) override {
-    return reductions_.Reduce(host_scope().SubScope("reduce"), reduction, values);
+  absl::StatusOr<std::vector<Output>> ReduceAllToHost(
+      Reduction reduction, const std::vector<PerReplica>& values) override {
+    return reductions_.ReduceAll(host_scope(), reduction, values,
+                                 [this](std::initializer_list<Node*> nodes) { Arrived(nodes); });
   }
 
   absl::StatusOr<Output> GatherToHost(const PerReplica& values, int axis) override {
-    return reductions_.Gather(host_scope().SubScope("gather"), values, axis);
+    return reductions_.Gather(host_scope().SubScope("gather"), values, axis,
+                              [this](std::initializer_list<Node*> nodes) { Arrived(nodes); });
   }
 
   absl::StatusOr<std::vector<std::vector<Gradient>>> ReduceGradients(
@@ -175,6 +185,15 @@ class ReplicaBuilder final : public StrategyBuilder {
   }
 
   Output CurrentStep() const override { return step_; }
+
+  Output FirstReplica() override {
+    if (spans_processes_ && !first_replica_.valid()) {
+      first_replica_ = host_scope()
+                           .WithOpName("first_replica")
+                           .Call("_TandemFirstReplica", {}, {{"group", kReplicaGroup}});
+    }
+    return first_replica_;
+  }
 
   Output ReadVariable(int replica, const StrategyVariable& variable, const Scope& scope) override {
     if (const Assignment* const assignment = FindAssignment(variable);
@@ -232,7 +251,7 @@ class ReplicaBuilder final : public StrategyBuilder {
                                 const Scope& scope) override {
     // The others have no gradient, with one replica as with many.
     const bool is_linear = reduction == Reduction::kSum || reduction == Reduction::kMean;
-    if (num_replicas() == 1 && is_linear) return values;
+    if (num_replicas() == 1 && is_linear && !spans_processes_) return values;
     std::vector<Output> results;
     if (step_name_.empty()) {
       scope.UpdateStatus(errors::FailedPrecondition(
@@ -263,6 +282,20 @@ class ReplicaBuilder final : public StrategyBuilder {
     return absl::OkStatus();
   }
 
+  // The hidden variable of StrategyVariable::aggregate.
+  absl::StatusOr<Output> NewAggregate(const VariableSpec& spec, const Output& initial) {
+    const std::string name = spec.name + "/aggregate";
+    const Output handle = host_scope().WithOpName(name).Call(
+        "VarHandleOp", {},
+        {{"dtype", spec.dtype}, {"shape", PartialShape(spec.shape)}, {"shared_name", name}});
+    Node* const assign = host_scope()
+                             .WithOpName(spec.name + "/assign_initial/aggregate")
+                             .AddNode("AssignVariableOp", {handle, initial});
+    TANDEM_RETURN_IF_ERROR(root_.status());
+    graph()->AddControlEdge(assign, initialize_);
+    return handle;
+  }
+
   struct Assignment {
     const StrategyVariable* variable;
     PerReplica values;
@@ -283,6 +316,7 @@ class ReplicaBuilder final : public StrategyBuilder {
   // No copy changes before these have run. Every copy waits for all reductions: one that arrives on
   // its own device may fail on another one.
   void Arrived(std::initializer_list<Node*> nodes) {
+    if (step_name_.empty()) return;  // They belong to no step.
     if (num_copies() == 1) {
       Arrived(nodes, 0);
     } else if (all_arrived_ != nullptr) {
@@ -296,31 +330,73 @@ class ReplicaBuilder final : public StrategyBuilder {
 
   absl::Status ApplyAssignments() {
     for (const Assignment& assignment : assigned_) {
-      const VariableSpec& spec = assignment.variable->spec();
-      if (static_cast<int>(assignment.values.size()) != num_replicas()) {
-        return errors::InvalidArgument("variable '", spec.name, "' is assigned by ",
-                                       assignment.values.size(), " of ", num_replicas(),
-                                       " replicas; every replica has to assign it");
+      if (static_cast<int>(assignment.values.size()) == num_replicas()) continue;
+      return errors::InvalidArgument("variable '", assignment.variable->name(), "' is assigned by ",
+                                     assignment.values.size(), " of ", num_replicas(),
+                                     " replicas; every replica has to assign it");
+    }
+    std::vector<Output> wholes(assigned_.size());
+    if (spans_processes_) TANDEM_RETURN_IF_ERROR(AggregateBetweenProcesses(wholes));
+    for (size_t i = 0; i < assigned_.size(); ++i) {
+      const Assignment& assignment = assigned_[i];
+      const StrategyVariable& variable = *assignment.variable;
+      const bool mirrored = variable.spec().synchronization == Synchronization::kMirrored;
+      Output& whole = wholes[i];
+      if (mirrored && !spans_processes_) {
+        TANDEM_ASSIGN_OR_RETURN(whole, Aggregate(variable.spec(), assignment.values));
       }
-      const bool mirrored = spec.synchronization == Synchronization::kMirrored;
-      Output whole;
-      if (mirrored) {
-        TANDEM_ASSIGN_OR_RETURN(whole, Aggregate(spec, assignment.values));
-        Arrived({whole.node});
-      }
-      for (int copy = 0; copy < assignment.variable->num_copies(); ++copy) {
+      if (whole.valid()) Arrived({whole.node});
+      for (int copy = 0; copy < variable.num_copies(); ++copy) {
         const Output value = mirrored ? whole : assignment.values[static_cast<size_t>(copy)];
         if (!mirrored) Arrived({value.node});
         const Scope scope =
             UpdateScope(mirrored ? copy : copy_of(copy))
                 .WithDevice(mirrored ? device_of_copy(copy) : layout_.device_of_replica(copy))
                 .SubScope("assign");
-        ended_.push_back(
-            scope.AddNode("AssignVariableOp", {assignment.variable->handle(copy), value}));
+        ended_.push_back(scope.AddNode("AssignVariableOp", {variable.handle(copy), value}));
         TANDEM_RETURN_IF_ERROR(scope.status());
       }
+      if (!variable.aggregate().valid()) continue;
+      const Scope scope = UpdateScope(0).WithDevice(kHostDevice).SubScope("assign");
+      ended_.push_back(scope.AddNode("AssignVariableOp", {variable.aggregate(), whole}));
+      TANDEM_RETURN_IF_ERROR(scope.status());
     }
     return absl::OkStatus();
+  }
+
+  // One collective for each kind of aggregation, and not one for each variable. Leaves out those
+  // that are read on demand and not aggregated.
+  absl::Status AggregateBetweenProcesses(std::vector<Output>& wholes) {
+    for (const Assignment& assignment : assigned_) {
+      const VariableSpec& spec = assignment.variable->spec();
+      if (spec.synchronization == Synchronization::kMirrored &&
+          spec.aggregation == Aggregation::kNone) {
+        return NoAggregation(spec);
+      }
+    }
+    for (const Aggregation aggregation :
+         {Aggregation::kSum, Aggregation::kMean, Aggregation::kOnlyFirstReplica}) {
+      std::vector<size_t> which;
+      std::vector<PerReplica> values;
+      for (size_t i = 0; i < assigned_.size(); ++i) {
+        if (assigned_[i].variable->spec().aggregation != aggregation) continue;
+        which.push_back(i);
+        values.push_back(assigned_[i].values);
+      }
+      if (which.empty()) continue;
+      TANDEM_ASSIGN_OR_RETURN(const std::vector<Output> results, AggregateAll(aggregation, values));
+      for (size_t k = 0; k < which.size(); ++k) wholes[which[k]] = results[k];
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<Output>> AggregateAll(Aggregation aggregation,
+                                                   const std::vector<PerReplica>& values) {
+    if (aggregation == Aggregation::kSum) return ReduceAllToHost(Reduction::kSum, values);
+    if (aggregation == Aggregation::kMean) return ReduceAllToHost(Reduction::kMean, values);
+    return reductions_.OfFirstReplica(
+        host_scope().SubScope("first"), values,
+        [this](std::initializer_list<Node*> nodes) { Arrived(nodes); });
   }
 
   absl::StatusOr<Output> Aggregate(const VariableSpec& spec, const PerReplica& values) {
@@ -335,15 +411,23 @@ class ReplicaBuilder final : public StrategyBuilder {
         break;
     }
     if (values.size() == 1) return values[0];
+    return NoAggregation(spec);
+  }
+
+  absl::Status NoAggregation(const VariableSpec& spec) const {
     return errors::InvalidArgument(
-        "variable '", spec.name, "' is assigned by ", values.size(),
-        " replicas, but its spec does not say how their values become one (aggregation)");
+        "variable '", spec.name, "' is assigned by ",
+        spans_processes_ ? "" : absl::StrCat(num_replicas(), " "), "replicas",
+        spans_processes_ ? " of several processes" : "",
+        ", but its spec does not say how their values become one (aggregation)");
   }
 
   const ReplicaLayout layout_;
+  const bool spans_processes_;
   const Scope root_;
   Reductions reductions_;
   Node* initialize_ = nullptr;
+  Output first_replica_;  // Made when it is first asked for.
   std::vector<std::unique_ptr<StrategyVariable>> variables_;
   absl::flat_hash_map<std::string, StrategyVariable*> by_name_;
 

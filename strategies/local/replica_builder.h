@@ -1,9 +1,11 @@
-// ReplicaBuilder: the builder of the strategies whose replicas run on the devices of one process.
+// ReplicaBuilder: the builder of the strategies whose replicas run on the devices of a process.
 // They differ in where variables live: a copy on each device (OneDevice, Mirrored), or one copy on
-// a device of its own (CentralStorage).
+// a device of its own (CentralStorage); and in whether other processes run the same program with
+// replicas of their own (MultiWorkerMirrored).
 //
 // Gradients are summed over the replicas inside the step, in buckets that leave while the backward
-// pass still runs. One replica is the common case and costs nothing extra: no reduction is put in.
+// pass still runs. One replica of one process is the common case and costs nothing extra: no
+// reduction is put in.
 #ifndef TANDEM_STRATEGIES_LOCAL_REPLICA_BUILDER_H_
 #define TANDEM_STRATEGIES_LOCAL_REPLICA_BUILDER_H_
 
@@ -31,12 +33,20 @@ struct ReplicaBuilderOptions {
   // Deterministic mode: the global batch is cut into this many virtual replicas, whatever the
   // number of devices, and all sums over them follow one fixed tree; so 1, 2, 4 and 8 devices give
   // the same bits. 0: off. Must be at least the number of devices. Kernels have to compute with one
-  // thread (SessionOptions::inner_parallelism = 1).
+  // thread (SessionOptions::inner_parallelism = 1). With other processes: those of this one, which
+  // change when processes come or go; a graph has to be built anew then.
   int virtual_replicas = 0;
 
   // Gradients are reduced in pieces of about this many bytes, the first of which leaves while the
   // backward pass still runs.
   int64_t bucket_bytes = int64_t{1} << 20;
+  // The size of the first one of each step, which leaves earliest. 0: as the others.
+  int64_t first_bucket_bytes = 0;
+
+  // Other processes take part, with replicas of their own. Every reduction is a collective then,
+  // also with one replica here, and nothing in the graph says how many processes there are, or
+  // which one this is: that is asked when a step runs (SessionOptions::between_processes).
+  bool spans_processes = false;
 };
 
 // InvalidArgument: no device, or fewer virtual replicas than devices.
