@@ -25,7 +25,19 @@ constexpr absl::Duration kPatience = absl::Minutes(1);
 
 }  // namespace
 
-ServerProcess::ServerProcess(const std::vector<std::string>& command) {
+ServerProcess::ServerProcess(const std::vector<std::string>& command,
+                             const std::map<std::string, std::string>& environment) {
+  std::vector<std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const absl::string_view name = absl::string_view(*entry).substr(0, std::strcspn(*entry, "="));
+    if (environment.count(std::string(name)) == 0) variables.emplace_back(*entry);
+  }
+  for (const auto& [name, value] : environment) {
+    variables.push_back(absl::StrCat(name, "=", value));
+  }
+  std::vector<char*> pointers;
+  for (std::string& variable : variables) pointers.push_back(variable.data());
+  pointers.push_back(nullptr);
   std::vector<char*> arguments;
   for (const std::string& argument : command) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -37,7 +49,8 @@ ServerProcess::ServerProcess(const std::vector<std::string>& command) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-  const int error = posix_spawn(&pid_, arguments[0], &actions, nullptr, arguments.data(), environ);
+  const int error =
+      posix_spawn(&pid_, arguments[0], &actions, nullptr, arguments.data(), pointers.data());
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   EXPECT_EQ(error, 0) << command[0] << ": " << std::strerror(error);
@@ -55,10 +68,11 @@ void ServerProcess::Read(int fd) {
   for (;;) {
     const ssize_t count = read(fd, bytes, sizeof(bytes));
     if (count < 0 && errno == EINTR) continue;
+    const absl::Time now = absl::Now();
     MutexLock lock(mu_);
     for (ssize_t i = 0; i < count; ++i) {
       if (bytes[i] == '\n') {
-        lines_.push_back(std::move(line));
+        lines_.push_back({now, std::move(line)});
         line.clear();
       } else {
         line += bytes[i];
@@ -76,10 +90,13 @@ bool ServerProcess::WaitForLine(absl::string_view words) {
   MutexLock lock(mu_);
   for (size_t seen = 0;;) {
     for (; seen < lines_.size(); ++seen) {
-      if (absl::StrContains(lines_[seen], words)) return true;
+      if (absl::StrContains(lines_[seen].text, words)) return true;
     }
     if (ended_ || !changed_.WaitUntil(mu_, deadline)) {
-      ADD_FAILURE() << "no line '" << words << "' in:\n" << absl::StrJoin(lines_, "\n");
+      const std::string all = absl::StrJoin(lines_, "\n", [](std::string* out, const Line& line) {
+        absl::StrAppend(out, line.text);
+      });
+      ADD_FAILURE() << "no line '" << words << "' in:\n" << all;
       return false;
     }
   }
@@ -88,8 +105,37 @@ bool ServerProcess::WaitForLine(absl::string_view words) {
 int ServerProcess::CountLines(absl::string_view words) {
   MutexLock lock(mu_);
   int count = 0;
-  for (const std::string& line : lines_) count += absl::StrContains(line, words) ? 1 : 0;
+  for (const Line& line : lines_) count += absl::StrContains(line.text, words) ? 1 : 0;
   return count;
+}
+
+std::vector<ServerProcess::Line> ServerProcess::LinesFrom(size_t first, absl::Time deadline) {
+  MutexLock lock(mu_);
+  while (lines_.size() <= first && !ended_ && absl::Now() < deadline) {
+    changed_.WaitUntil(mu_, deadline);
+  }
+  if (lines_.size() <= first) return {};
+  return {lines_.begin() + static_cast<std::ptrdiff_t>(first), lines_.end()};
+}
+
+absl::optional<int> ServerProcess::WaitForEnd(absl::Time deadline) {
+  {
+    MutexLock lock(mu_);
+    while (!ended_ && changed_.WaitUntil(mu_, deadline)) {
+    }
+    if (!ended_) return absl::nullopt;
+  }
+  int status = 0;
+  while (pid_ > 0) {
+    const pid_t waited = waitpid(pid_, &status, WNOHANG);
+    if (waited == pid_) {
+      pid_ = 0;
+      return status;
+    }
+    if (absl::Now() > deadline) return absl::nullopt;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  return absl::nullopt;
 }
 
 void ServerProcess::Signal(int signal) {

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "core/base/mutex.h"
 #include "runtime/cluster/cluster_config.h"
 
@@ -19,7 +21,14 @@ namespace tandem::testing {
 // A program that runs, and what it prints and logs. It ends with this object at the latest.
 class ServerProcess {
  public:
-  explicit ServerProcess(const std::vector<std::string>& command);
+  struct Line {
+    absl::Time when;  // It was read.
+    std::string text;
+  };
+
+  // `environment`: what is added to this process's.
+  explicit ServerProcess(const std::vector<std::string>& command,
+                         const std::map<std::string, std::string>& environment = {});
   ~ServerProcess();
 
   pid_t pid() const { return pid_; }
@@ -27,6 +36,12 @@ class ServerProcess {
   // minute has passed.
   bool WaitForLine(absl::string_view words);
   int CountLines(absl::string_view words);
+  // The lines from number `first` on, once there are any, the program has written its last one, or
+  // the deadline has passed.
+  std::vector<Line> LinesFrom(size_t first, absl::Time deadline = absl::InfinitePast());
+  // The status of waitpid, once the program has ended and all that it wrote has been read; nothing:
+  // it has not by then.
+  absl::optional<int> WaitForEnd(absl::Time deadline);
   // SIGSTOP, SIGCONT, ….
   void Signal(int signal);
   // SIGKILL; returns when the process is gone.
@@ -39,7 +54,7 @@ class ServerProcess {
   Mutex mu_;
   CondVar changed_;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
-  std::vector<std::string> lines_ ABSL_GUARDED_BY(mu_);
+  std::vector<Line> lines_ ABSL_GUARDED_BY(mu_);
   std::thread reader_;
 };
 

@@ -6,7 +6,7 @@ set -uo pipefail
 tandem=$1
 trainer=$2
 folder=$(mktemp -d "${TEST_TMPDIR:-/tmp}/launch.XXXXXX")
-unset TF_CONFIG TANDEM_DEVICES TANDEM_RENDEZVOUS TANDEM_WORKERS RANK WORLD_SIZE
+unset TF_CONFIG TANDEM_DEVICES TANDEM_RENDEZVOUS TANDEM_WORKERS TANDEM_NUM_THREADS RANK WORLD_SIZE
 
 fail() {
   echo "launch_test: $*" >&2
@@ -52,13 +52,32 @@ grep -q '^\[worker:2\] 2:3 0 .*"index":2,"type":"worker".* 127.0.0.1:[0-9]*$' <<
   fail "said: $said"
 
 # One that fails is started again.
-start --workers=2 -- bash -c 'echo "count $TANDEM_RESTART_COUNT"
+start --workers=2 -- bash -c 'echo "count $TANDEM_RESTART_COUNT threads $TANDEM_NUM_THREADS"
+  [[ $TF_CONFIG == *\"index\":1* ]] || sleep 3
   [[ $TF_CONFIG != *\"index\":1* || $TANDEM_RESTART_COUNT == 1 ]]'
 wait_for code
 [[ $code == 0 ]] || fail "code $code: $said"
 grep -q '^worker:1 (pid [0-9]*) ended with code 1 .*starting it again in 1s (1 of 3)$' <<<"$said" ||
   fail "said: $said"
-grep -q '^\[worker:1\] count 1$' <<<"$said" || fail "said: $said"
+threads=$(sed -n 's/^\[worker:1\] count 1 threads \([1-9][0-9]*\)$/\1/p' <<<"$said")
+[[ -n $threads ]] && ((threads == 1 || 2 * threads <= $(nproc --all))) || fail "said: $said"
+
+# Not when the first one has ended with 0: then the work is done, and what fails is an error.
+start --workers=2 -- bash -c '[[ $TF_CONFIG != *\"index\":1* ]] || { sleep 2; exit 7; }'
+wait_for code
+[[ $code == 1 ]] || fail "code $code: $said"
+grep -q '^worker:1 .* ended with code 7 .*not started again, since others have ended' <<<"$said" ||
+  fail "said: $said"
+[[ $(grep -c '^started worker:1' <<<"$said") == 1 ]] || fail "said: $said"
+
+# Who ignores SIGHUP, under nohup, goes on.
+trap '' HUP
+start --workers=1 -- bash -c 'echo here; sleep 1; echo there'
+wait_for 'here'
+kill -HUP "$launch"
+wait_for code
+trap - HUP
+[[ $code == 0 && $said == *there* ]] || fail "code $code: $said"
 
 # One that fails for good ends the job; the last words are about it.
 start --workers=2 --max_restarts=0 -- bash -c 'echo "this is the cause"

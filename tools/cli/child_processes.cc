@@ -27,9 +27,16 @@ namespace {
 sigset_t OurSignals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&signals, number);
+  for (const int number : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&signals, number);
+  // Held back, it would come although it is ignored.
+  struct sigaction hang_up = {};
+  sigaction(SIGHUP, nullptr, &hang_up);
+  if (hang_up.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);
   return signals;
 }
+
+// What takes back a line that is drawn on a terminal: nothing where there is none.
+const char* LineBegin(int file) { return isatty(file) != 0 ? "\r\033[K" : ""; }
 
 std::string HowItEnded(int status) {
   if (WIFEXITED(status)) return absl::StrCat("ended with code ", WEXITSTATUS(status));
@@ -38,10 +45,9 @@ std::string HowItEnded(int status) {
 
 }  // namespace
 
-ChildProcesses::ChildProcesses() {
-  const sigset_t signals = OurSignals();
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-  signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+ChildProcesses::ChildProcesses() : handled_(OurSignals()) {
+  sigprocmask(SIG_BLOCK, &handled_, nullptr);
+  signals_ = signalfd(-1, &handled_, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 ChildProcesses::~ChildProcesses() {
@@ -51,6 +57,13 @@ ChildProcesses::~ChildProcesses() {
     if (child.output >= 0) close(child.output);
   }
   if (signals_ >= 0) close(signals_);
+}
+
+void ChildProcesses::Say(const std::string& line) const {
+  const bool shares = std::any_of(children_.begin(), children_.end(),
+                                  [](const Child& child) { return child.spec.inherits_output; });
+  std::printf("%s%s\n", shares ? LineBegin(STDOUT_FILENO) : "", line.c_str());
+  std::fflush(stdout);
 }
 
 absl::StatusOr<pid_t> ChildProcesses::Start(const ChildSpec& spec) {
@@ -97,11 +110,15 @@ absl::Status ChildProcesses::Spawn(Child& child) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(127);  // Who started it is gone already.
-    const sigset_t signals = OurSignals();
-    sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+    sigprocmask(SIG_UNBLOCK, &handled_, nullptr);
     const int nothing = open("/dev/null", O_RDONLY);
     dup2(nothing, STDIN_FILENO);
-    dup2(output[1], STDOUT_FILENO);
+    if (spec.inherits_output) {
+      // It is no process of the terminal's foreground, which "stty tostop" would stop.
+      signal(SIGTTOU, SIG_IGN);
+    } else {
+      dup2(output[1], STDOUT_FILENO);
+    }
     dup2(output[1], STDERR_FILENO);
     execvpe(words[0], words.data(), environment.data());
     const int error = errno;
@@ -144,6 +161,16 @@ bool ChildProcesses::AnyRuns() const {
                      [](const Child& child) { return child.runs; });
 }
 
+bool ChildProcesses::AnySucceeded() const {
+  return std::any_of(children_.begin(), children_.end(), [](const Child& child) {
+    return child.has_ended && !child.runs && WIFEXITED(child.end) && WEXITSTATUS(child.end) == 0;
+  });
+}
+
+bool ChildProcesses::IsThere(const Child& child) {
+  return child.runs || child.start_again != absl::InfiniteFuture();
+}
+
 void ChildProcesses::ReadLines(Child& child) {
   // One that never stops writing does not keep the others' lines.
   constexpr int kMostReads = 64;
@@ -160,8 +187,10 @@ void ChildProcesses::ReadLines(Child& child) {
     size_t begin = 0;
     for (size_t end; (end = child.unfinished.find('\n', begin)) != std::string::npos;
          begin = end + 1) {
-      std::printf("[%s] %.*s\n", child.spec.name.c_str(), static_cast<int>(end - begin),
-                  child.unfinished.c_str() + begin);
+      std::FILE* const to = child.spec.inherits_output ? stderr : stdout;
+      std::fprintf(to, "%s[%s] %.*s\n", to == stderr ? LineBegin(STDERR_FILENO) : "",
+                   child.spec.name.c_str(), static_cast<int>(end - begin),
+                   child.unfinished.c_str() + begin);
       constexpr size_t kKeptLines = 5;
       constexpr size_t kKeptBytes = 400;
       child.last_lines.push_back(child.unfinished.substr(begin, std::min(end - begin, kKeptBytes)));
@@ -248,7 +277,8 @@ absl::Status ChildProcesses::Run(absl::Duration grace, int* signal) {
 
 void ChildProcesses::EndAll(absl::Duration grace) {
   ending_ = true;
-  Signal(SIGTERM);
+  const bool is_interrupt = asked_to_end_ == SIGINT && policy_ != nullptr;
+  Signal(is_interrupt && policy_->passes_interrupts ? SIGINT : SIGTERM);
   const absl::Time deadline = absl::Now() + grace;
   const int asked_before = times_asked_;
   while (AnyRuns()) {
@@ -268,20 +298,31 @@ void ChildProcesses::NoteRestart(const RestartPolicy& policy, Child& child) {
   if (policy.on_end) policy.on_end(child.spec.name, child.pid);
   if (ending_ || (WIFEXITED(child.end) && WEXITSTATUS(child.end) == 0)) return;
   const absl::Duration lived = absl::Now() - child.started;
-  const bool again = child.restarts < policy.most_restarts;
+  if (lived >= policy.settled) child.quick_ends = 0;
   const absl::Duration pause =
-      std::min(policy.first_pause * (1 << std::min(child.restarts, 10)), absl::Seconds(30));
+      std::min(policy.first_pause * (1 << std::min(child.quick_ends++, 10)), absl::Seconds(30));
+  const bool is_final =
+      WIFEXITED(child.end) && std::find(policy.final_codes.begin(), policy.final_codes.end(),
+                                        WEXITSTATUS(child.end)) != policy.final_codes.end();
+  const bool is_late = AnySucceeded();
+  const bool again = child.restarts < policy.most_restarts && !is_final && !is_late;
+  failed_late_ = failed_late_ || is_late;
   const std::string what =
       absl::StrCat(child.spec.name, " (pid ", child.pid, ") ", HowItEnded(child.end), " after ",
                    absl::FormatDuration(absl::Trunc(lived, absl::Milliseconds(1))));
-  std::printf("%s; %s\n", what.c_str(),
-              again ? absl::StrCat("starting it again in ", absl::FormatDuration(pause), " (",
-                                   child.restarts + 1, " of ", policy.most_restarts, ")")
-                          .c_str()
-                    : absl::StrCat("it was started again ", policy.most_restarts,
-                                   policy.most_restarts == 1 ? " time" : " times", " before")
-                          .c_str());
-  std::fflush(stdout);
+  std::string then;
+  if (again) {
+    then = absl::StrCat("starting it again in ", absl::FormatDuration(pause), " (",
+                        child.restarts + 1, " of ", policy.most_restarts, ")");
+  } else if (is_final) {
+    then = "it would fail again";
+  } else if (is_late) {
+    then = "it is not started again, since others have ended with their work done";
+  } else {
+    then = absl::StrCat("it was started again ", policy.most_restarts,
+                        policy.most_restarts == 1 ? " time" : " times", " before");
+  }
+  Say(absl::StrCat(what, "; ", then));
   // What fails long after somebody else did, and was started again, has a cause of its own.
   constexpr absl::Duration kSameCause = absl::Minutes(1);
   const absl::Time now = absl::Now();
@@ -306,20 +347,29 @@ absl::Status ChildProcesses::RunWithRestarts(const RestartPolicy& policy, absl::
     return child.has_ended && !child.runs && child.start_again == absl::InfiniteFuture() &&
            !(WIFEXITED(child.end) && WEXITSTATUS(child.end) == 0);
   };
-  const auto is_done = [](const Child& child) {
-    return child.has_ended && !child.runs && child.start_again == absl::InfiniteFuture();
-  };
   while (asked_to_end_ == 0) {
     const int failed =
         static_cast<int>(std::count_if(children_.begin(), children_.end(), has_failed));
-    if (static_cast<int>(children_.size()) - failed < policy.least) {
+    const bool are_too_few = static_cast<int>(children_.size()) - failed < policy.least;
+    // Those that have ended well tell that the work is done: nobody is kept from ending as well.
+    if (are_too_few && !AnySucceeded()) {
       result = failure_;
       break;
     }
-    if (std::all_of(children_.begin(), children_.end(), is_done)) break;
+    if (std::none_of(children_.begin(), children_.end(), IsThere)) {
+      if (are_too_few || failed_late_) result = failure_;
+      break;
+    }
     absl::Time next = absl::InfiniteFuture();
     for (Child& child : children_) {
       if (child.start_again == absl::InfiniteFuture()) continue;
+      if (AnySucceeded()) {
+        child.start_again = absl::InfiniteFuture();
+        Say(absl::StrCat(child.spec.name, " is not started again: others have ended with their ",
+                         "work done"));
+        next = absl::Now();  // It may have been the last one.
+        continue;
+      }
       if (child.start_again > absl::Now()) {
         next = std::min(next, child.start_again);
         continue;

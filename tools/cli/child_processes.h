@@ -1,10 +1,13 @@
 // ChildProcesses: several processes, whose lines are passed on with a name before each, and which
 // end together.
+//
+// Who runs under nohup ignores SIGHUP, and so do this process and its children then.
 #ifndef TANDEM_TOOLS_CLI_CHILD_PROCESSES_H_
 #define TANDEM_TOOLS_CLI_CHILD_PROCESSES_H_
 
 #include <sys/types.h>
 
+#include <csignal>
 #include <deque>
 #include <functional>
 #include <string>
@@ -22,15 +25,24 @@ struct ChildSpec {
   std::vector<std::string> command;
   std::vector<std::pair<std::string, std::string>> environment;  // On top of this process's.
   bool serves = false;  // Runs until the others have ended.
+  // Its standard output is that of this process, as it is, with whatever it draws on a terminal.
+  // What it writes as errors comes with its name, among this process's errors.
+  bool inherits_output = false;
 };
 
 // How processes are kept running that may fail.
 struct RestartPolicy {
   // The work goes on while so many have not failed for good.
   int least = 1;
-  // How often each is started again after it failed, with a growing pause: 1 s, 2 s, … 30 s.
+  // How often each is started again after it failed, with a growing pause: 1 s, 2 s, … 30 s. One
+  // that has run for `settled` begins with the first pause again.
   int most_restarts = 3;
   absl::Duration first_pause = absl::Seconds(1);
+  absl::Duration settled = absl::Seconds(10);
+  // Codes with which a process says that it would fail again.
+  std::vector<int> final_codes;
+  // SIGINT is passed on as what it is; else all are told to end by SIGTERM.
+  bool passes_interrupts = false;
   // A variable of the environment that says how often a process was started again.
   std::string restart_variable;
   // Told of each start and each end. Restarts count from 0.
@@ -47,6 +59,10 @@ class ChildProcesses {
   ~ChildProcesses();
   ChildProcesses(const ChildProcesses&) = delete;
   ChildProcesses& operator=(const ChildProcesses&) = delete;
+
+  // Writes a line of this process's own; where children draw on the same terminal, in the place of
+  // the line that they were at.
+  void Say(const std::string& line) const;
 
   // NotFound: there is no such program. Returns the number of the process.
   absl::StatusOr<pid_t> Start(const ChildSpec& spec);
@@ -65,6 +81,9 @@ class ChildProcesses {
   // them. Returns when all have ended with 0, or failed for good; or, with an error that names the
   // first failure and its last lines, when fewer than `least` have not. `signal`, too, as above;
   // `codes` has how each ended last, as waitpid gives it.
+  //
+  // Once one has ended with 0 the work is done: the others may take their time, and none is started
+  // again. One that fails then is an error, too.
   absl::Status RunWithRestarts(const RestartPolicy& policy, absl::Duration grace, int* signal,
                                std::vector<int>* codes);
 
@@ -78,7 +97,8 @@ class ChildProcesses {
     std::deque<std::string> last_lines;
     absl::Time started;
     int restarts = 0;
-    int end = 0;  // How it ended, as waitpid gives it.
+    int quick_ends = 0;  // How often in a row it failed before it had settled.
+    int end = 0;         // How it ended, as waitpid gives it.
     bool has_ended = false;
     absl::Time start_again = absl::InfiniteFuture();
   };
@@ -94,13 +114,18 @@ class ChildProcesses {
   void NoteEnds();
   void Signal(int number);
   bool AnyRuns() const;
+  bool AnySucceeded() const;
+  // Runs, or will run again.
+  static bool IsThere(const Child& child);
 
   std::vector<Child> children_;
-  int signals_ = -1;      // A signalfd.
-  int asked_to_end_ = 0;  // The last signal that told this process to end.
+  const sigset_t handled_;  // The signals that are held back.
+  int signals_ = -1;        // A signalfd.
+  int asked_to_end_ = 0;    // The last signal that told this process to end.
   int times_asked_ = 0;
   absl::Status failure_;
   absl::Time last_failure_ = absl::InfinitePast();
+  bool failed_late_ = false;  // After others had ended with 0, for good.
   bool ending_ = false;
   const RestartPolicy* policy_ = nullptr;  // Of RunWithRestarts, while it runs.
 };

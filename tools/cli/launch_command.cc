@@ -1,25 +1,17 @@
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <csignal>
-#include <cstdio>
-#include <map>
-#include <memory>
+#include <cstring>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
-#include "nlohmann/json.hpp"
-#include "runtime/cluster/cluster_config.h"
 #include "runtime/cluster/job_environment.h"
-#include "runtime/cluster/membership/rendezvous.h"
-#include "runtime/rpc/security.h"
-#include "tools/cli/child_processes.h"
 #include "tools/cli/command.h"
-#include "tools/cli/free_ports.h"
+#include "tools/cli/launch.h"
 
 namespace tandem::cli {
 namespace {
@@ -28,10 +20,11 @@ constexpr char kHelp[] =
     "tandem launch --workers=MIN:MAX [OPTION…] -- COMMAND…\n\n"
     "Runs one training in several processes, copies of COMMAND, and keeps it going: a process "
     "that\n"
-    "fails is started again, and joins the others. The job begins when MIN workers are there, and\n"
-    "ends when all copies have ended with 0, or when fewer than MIN are left. Lines are printed "
-    "with\n"
-    "the worker's name before each; the last line of a job that failed says what failed first.\n\n"
+    "fails is started again, and joins the others, until the first copy has ended with 0. The job\n"
+    "begins when MIN workers are there, and ends when all copies have ended with 0, or when fewer\n"
+    "than MIN are left. Lines are printed with the worker's name before each; the last line of a "
+    "job\n"
+    "that failed says what failed first.\n\n"
     "On one machine this is all. On several, run it once on each, as\n"
     "  tandem launch --workers=2:4 --per_host=1 --host=10.0.0.1 --host_index=0 \\\n"
     "      --rendezvous=10.0.0.1:29400 -- ./my_trainer\n"
@@ -45,9 +38,9 @@ constexpr char kHelp[] =
     "  --devices=CPU:2        devices of each worker (default: TANDEM_DEVICES, else one CPU)\n"
     "  --grace=SECONDS        how long workers may take to save and end (default: 30)\n\n"
     "For each process a line tells where it is: started worker:1 pid 4711 port 40001\n"
-    "Each finds in its environment TF_CONFIG, TANDEM_RENDEZVOUS, TANDEM_WORKERS and\n"
-    "TANDEM_RESTART_COUNT. SIGTERM and Ctrl-C are passed on to the workers, which save and end "
-    "with\n"
+    "Each finds in its environment TF_CONFIG, TANDEM_RENDEZVOUS, TANDEM_WORKERS,\n"
+    "TANDEM_RESTART_COUNT and, unless it is set already, its share of this machine's cores,\n"
+    "TANDEM_NUM_THREADS. SIGTERM and Ctrl-C are passed on to the workers, which save and end with\n"
     "143; then so does this program.\n\n"
     "Examples:\n"
     "  tandem launch --workers=2 -- ./my_trainer --epochs=3\n"
@@ -65,21 +58,9 @@ absl::StatusOr<int> NumberFlag(const Arguments& arguments, const char* name, int
   return number;
 }
 
-struct Launch {
-  int min_workers = 1;
-  int max_workers = 1;
-  int most_restarts = 3;
-  int per_host = 1;
-  int host_index = 0;
-  std::string host;
-  std::string rendezvous;
-  absl::Duration grace;
-  std::vector<std::string> command;
-};
-
-absl::StatusOr<Launch> ReadLaunch(const std::vector<std::string>& words,
-                                  const Arguments& arguments) {
-  Launch launch;
+absl::StatusOr<LaunchOptions> ReadLaunch(const std::vector<std::string>& words,
+                                         const Arguments& arguments) {
+  LaunchOptions launch;
   launch.command.assign(absl::c_find(words, "--") + 1, words.end());
   if (!arguments.positional().empty()) {
     return errors::InvalidArgument("takes no '", arguments.positional()[0],
@@ -112,6 +93,7 @@ absl::StatusOr<Launch> ReadLaunch(const std::vector<std::string>& words,
                                    ": it must be a number of seconds");
   }
   launch.grace = absl::Seconds(grace);
+  launch.devices = arguments.Last("devices");
   return launch;
 }
 
@@ -125,78 +107,12 @@ absl::Status Run(const std::vector<std::string>& words) {
                                            {"workers", "max_restarts", "per_host", "host",
                                             "host_index", "rendezvous", "devices", "grace"},
                                            {}));
-  TANDEM_ASSIGN_OR_RETURN(const Launch launch, ReadLaunch(words, arguments));
-  TANDEM_ASSIGN_OR_RETURN(const Security security, LoadSecurity());
-
-  // Before any thread: signals are blocked for those that follow.
-  ChildProcesses children;
-  membership::MemoryArbiter arbiter;
-  std::unique_ptr<membership::RendezvousServer> server;
-  std::string rendezvous = launch.rendezvous;
-  if (launch.host_index == 0) {
-    absl::StatusOr<std::unique_ptr<membership::RendezvousServer>> started =
-        membership::RendezvousServer::Start(
-            rendezvous.empty() ? absl::StrCat(launch.host, ":0") : rendezvous, security, &arbiter);
-    if (!started.ok()) return WithContext(started.status(), "the rendezvous");
-    server = *std::move(started);
-    rendezvous = server->address();
-  }
-
-  const int first = launch.host_index * launch.per_host;
-  const int count = std::min(launch.per_host, launch.max_workers - first);
-  // With the ports of all workers each can be reached from outside by what TF_CONFIG says; those of
-  // other machines are learned at the rendezvous.
-  TANDEM_ASSIGN_OR_RETURN(const std::vector<int> ports, FreePorts(count));
-  nlohmann::json tasks;
-  for (int i = 0; i < count; ++i) {
-    tasks[absl::StrCat(first + i)] = absl::StrCat(launch.host, ":", ports[static_cast<size_t>(i)]);
-  }
-  std::map<std::string, int> port_of;
-  std::vector<ChildSpec> specs;
-  for (int i = 0; i < count; ++i) {
-    ChildSpec spec;
-    spec.name = absl::StrCat("worker:", first + i);
-    spec.command = launch.command;
-    const nlohmann::json config = {{"cluster", {{"worker", tasks}}},
-                                   {"task", {{"type", "worker"}, {"index", first + i}}}};
-    const absl::StatusOr<ClusterConfig> checked = ParseClusterConfig(config.dump());
-    if (!checked.ok()) return WithContext(checked.status(), "--host");
-    spec.environment = {
-        {"TF_CONFIG", config.dump()},
-        {"TANDEM_RENDEZVOUS", rendezvous},
-        {"TANDEM_WORKERS", absl::StrCat(launch.min_workers, ":", launch.max_workers)},
-        {"TANDEM_RESTART_COUNT", "0"}};
-    if (arguments.Has("devices")) {
-      spec.environment.emplace_back("TANDEM_DEVICES", arguments.Last("devices"));
-    }
-    port_of[spec.name] = ports[static_cast<size_t>(i)];
-    specs.push_back(std::move(spec));
-  }
-
-  char host_name[256] = {};
-  gethostname(host_name, sizeof(host_name) - 1);
-  RestartPolicy policy;
-  // Of the others only they know how many are left.
-  policy.least = std::max(1, launch.min_workers - (launch.max_workers - count));
-  policy.most_restarts = launch.most_restarts;
-  policy.restart_variable = "TANDEM_RESTART_COUNT";
-  policy.on_start = [&](const std::string& name, pid_t pid, int) {
-    std::printf("started %s pid %d port %d\n", name.c_str(), static_cast<int>(pid), port_of[name]);
-    std::fflush(stdout);
-  };
-  policy.on_end = [&](const std::string&, pid_t pid) { arbiter.NoteEnd(host_name, pid); };
-  for (const ChildSpec& spec : specs) {
-    const absl::StatusOr<pid_t> pid = children.Start(spec);
-    if (!pid.ok()) return WithContext(pid.status(), spec.name);
-    policy.on_start(spec.name, *pid, 0);
-  }
-  int signal = 0;
-  std::vector<int> codes;
-  const absl::Status status = children.RunWithRestarts(policy, launch.grace, &signal, &codes);
-  if (!status.ok() || signal == 0) return status;
+  TANDEM_ASSIGN_OR_RETURN(const LaunchOptions launch, ReadLaunch(words, arguments));
+  TANDEM_ASSIGN_OR_RETURN(const LaunchEnd end, Launch(launch));
+  if (!end.status.ok() || end.signal == 0) return end.status;
   absl::Status ended =
-      errors::Cancelled("SIG", sigabbrev_np(signal), " ended the command before its time");
-  const bool saved = absl::c_all_of(codes, [](int code) {
+      errors::Cancelled("SIG", sigabbrev_np(end.signal), " ended the command before its time");
+  const bool saved = absl::c_all_of(end.codes, [](int code) {
     return WIFEXITED(code) && (WEXITSTATUS(code) == 0 || WEXITSTATUS(code) == kPreemptedCode);
   });
   if (saved) SetExitCode(&ended, kPreemptedCode);
