@@ -1,6 +1,7 @@
 #include "runtime/executor/scheduler.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <utility>
 
@@ -18,12 +19,21 @@ constexpr int64_t kHandOverNanoseconds = 60'000;
 // For how long others wait for a step that goes on and on.
 constexpr int64_t kSliceNanoseconds = 20'000'000;
 
+// For how long BriefWork may hold its thread: about what a hand-over costs.
+constexpr int64_t kBriefNanoseconds = 50'000;
+
 constexpr int64_t kNoDeadline = std::numeric_limits<int64_t>::max();
 
 // So that a time far away is no overflow of nanoseconds.
 constexpr absl::Duration kLongestStep = absl::Hours(24 * 365);
 
 thread_local TaskQueue* current_queue = nullptr;
+thread_local BriefWork* current_brief_work = nullptr;
+std::atomic<int> brief_workers{0};
+
+// An RPC library has half as many threads for its callbacks as there are cores, and two at least.
+int MostBriefWorkers() { return std::max(1, RunTokens::Process().capacity() / 2 - 1); }
+
 // The memory of the thread's last queue, so that steps do not allocate one each.
 thread_local std::vector<Task> spare_tasks;
 
@@ -50,6 +60,10 @@ void StepScheduler::Submit(const Task& task, int64_t nanoseconds) {
   if (is_local &&
       (nanoseconds < kHandOverNanoseconds || queue->empty() || !RunTokens::Process().HasFree())) {
     queue->Push(task);
+    return;
+  }
+  if (BriefWork* const brief = BriefWork::Current();
+      brief != nullptr && queue == nullptr && brief->Take(this, task)) {
     return;
   }
   // Once the task can be seen the step may end on another thread.
@@ -107,6 +121,26 @@ void StepScheduler::ShareAll(TaskQueue& queue) {
   MutexLock lock(mu_);
   while (!queue.empty()) shared_.push_back(queue.Pop());
   if (driver_waits_) changed_.NotifyOne();
+}
+
+void StepScheduler::WorkBriefly(TaskQueue& queue) {
+  int64_t left = kBriefNanoseconds;
+  while (!queue.empty()) {
+    const Task task = queue.Front();
+    left -= std::min(task.run->KnownCostOf(task), kBriefNanoseconds + 1);
+    if (left < 0) break;
+    queue.Pop();
+    task.run->Execute(task);
+  }
+  if (queue.empty()) return;
+  ShareAll(queue);
+  MutexLock lock(mu_);
+  if (!shared_.empty()) WakeHelperLocked();
+}
+
+bool StepScheduler::has_driver() {
+  MutexLock lock(mu_);
+  return has_driver_;
 }
 
 bool StepScheduler::Drain(TaskQueue& queue, int64_t deadline, bool is_helper) {
@@ -206,6 +240,36 @@ void StepScheduler::Finish() {
   MutexLock lock(mu_);
   finished_ = true;
   changed_.NotifyAll();
+}
+
+BriefWork::BriefWork() : outer_(std::exchange(current_brief_work, this)) {}
+
+BriefWork* BriefWork::Current() { return current_brief_work; }
+
+bool BriefWork::Take(StepScheduler* scheduler, const Task& task) {
+  // One step a scope.
+  if (is_counted_ || scheduler->has_driver()) return false;
+  is_counted_ = true;
+  if (brief_workers.fetch_add(1) >= MostBriefWorkers()) return false;
+  if (!ThisThreadHoldsRunToken()) {
+    if (!RunTokens::Process().TryAcquire()) return false;
+    holds_token_ = true;
+  }
+  scheduler_ = RefPtr<StepScheduler>::Share(scheduler);
+  queue_.emplace(scheduler);
+  queue_->Push(task);
+  return true;
+}
+
+BriefWork::~BriefWork() {
+  if (queue_.has_value()) {
+    std::optional<AdoptedRunToken> token;
+    if (holds_token_) token.emplace();
+    scheduler_->WorkBriefly(*queue_);
+    queue_.reset();
+  }
+  if (is_counted_) brief_workers.fetch_sub(1);
+  current_brief_work = outer_;
 }
 
 }  // namespace tandem

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -42,6 +43,7 @@ struct Task {
   bool is_dead = false;
 };
 
+class BriefWork;
 class StepScheduler;
 
 // The tasks that one thread has at hand, first in first out. Lives on that thread's stack.
@@ -58,6 +60,7 @@ class TaskQueue {
   StepScheduler* scheduler() const { return scheduler_; }
   bool empty() const { return head_ == tasks_.size(); }
   void Push(const Task& task) { tasks_.push_back(task); }
+  const Task& Front() const { return tasks_[head_]; }
   Task Pop() {
     const Task task = tasks_[head_++];
     if (head_ == tasks_.size()) {
@@ -102,6 +105,9 @@ class StepScheduler : public RefCounted {
   bool Drain(TaskQueue& queue, int64_t deadline, bool is_helper);
   void ShareAll(TaskQueue& queue);
   bool TakeShared(Task* task);
+  // Runs the tasks at hand that are known to be short, for a short time; the others are shared.
+  void WorkBriefly(TaskQueue& queue);
+  bool has_driver();
   void WakeHelperLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RunHelper();
 
@@ -112,6 +118,38 @@ class StepScheduler : public RefCounted {
   bool has_driver_ ABSL_GUARDED_BY(mu_) = false;
   bool driver_waits_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
+
+  friend class BriefWork;
+};
+
+// A scope in which the calling thread starts a step that nobody drives, and does its first work
+// itself when the scope ends, as long as that is known to be short: a hand-over to a sleeping
+// thread takes longer than a small step. For threads that must not be held up, those of an RPC
+// library for example, and whose caller does not mind that the step may be over before the scope
+// is.
+//
+// What takes longer, or is not known to be short, or may wait goes to helpers. Nothing is done here
+// while as many threads as may do it already, so that some of the library's are always left, or
+// when no run token is free.
+class BriefWork {
+ public:
+  BriefWork();
+  ~BriefWork();
+  BriefWork(const BriefWork&) = delete;
+  BriefWork& operator=(const BriefWork&) = delete;
+
+ private:
+  friend class StepScheduler;
+
+  static BriefWork* Current();
+  // The first task of a step. False: somebody else has to do it.
+  bool Take(StepScheduler* scheduler, const Task& task);
+
+  BriefWork* const outer_;
+  bool is_counted_ = false;          // Among the threads that do this.
+  bool holds_token_ = false;         // For the work.
+  RefPtr<StepScheduler> scheduler_;  // Of the step that was taken on.
+  std::optional<TaskQueue> queue_;
 };
 
 }  // namespace tandem

@@ -40,6 +40,16 @@ std::unique_ptr<StepRun> NewStepRun(const Plan& plan) {
   return std::make_unique<FlatRun>(plan);
 }
 
+int64_t StepRun::KnownCostOf(const Task& task) const {
+  constexpr int64_t kLeast = 300;
+  if (task.node < 0 || task.is_dead) return kLeast;
+  const PlanNode& node = plan_.nodes[static_cast<size_t>(task.node)];
+  if (node.kind != PlanNode::Kind::kSync) return std::numeric_limits<int64_t>::max();
+  if (node.is_cheap) return kLeast;
+  const int64_t cost = CostOf(task);
+  return cost == 0 ? std::numeric_limits<int64_t>::max() : std::max(cost, kLeast);
+}
+
 void StepRun::Fail(int32_t node, const absl::Status& status, absl::string_view where) {
   CancellationManager& cancellation = *environment_->cancellation;
   const size_t i = static_cast<size_t>(std::max(node, 0));

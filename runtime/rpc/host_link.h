@@ -1,5 +1,5 @@
 // HostLink: whether the values of another task can be borrowed in shared memory, and the connection
-// over which they are.
+// over which they are. A client's, to its server, may also offer values (step_transfers.h).
 //
 // The first value that is asked of the task comes in a message; meanwhile the task is asked whether
 // it is on this host and lends. One that does not, another implementation's for example, is asked
@@ -32,22 +32,40 @@ class HostLink {
   // Calls HostTransferService.Introduce of the task.
   using Introduce = absl::FunctionRef<void(const CallOptions& options, Introduced done)>;
 
-  // `endpoint` outlives it.
-  HostLink(std::string task, SharedMemoryEndpoint* endpoint)
-      : task_(std::move(task)), endpoint_(*endpoint) {}
+  enum class Kind {
+    kTask,    // Another task of the cluster: this one borrows from it.
+    kServer,  // A client's server: it is also offered values.
+  };
+
+  // `task`: what messages call it. `endpoint` outlives it.
+  HostLink(std::string task, SharedMemoryEndpoint* endpoint, Kind kind = Kind::kTask)
+      : task_(std::move(task)), endpoint_(*endpoint), kind_(kind) {}
 
   // What a request for a value offers to the task. None: the value has to come in a message.
   absl::optional<SegmentBorrower::Request> NewRequest(Introduce introduce);
-  // A value was borrowed. The log says so once for each connection.
+
+  struct Connection {
+    std::shared_ptr<SegmentBorrower> borrower;
+    std::shared_ptr<SegmentLender> lender;  // Null to a task.
+  };
+  // None: there is no connection, and perhaps will be. Of one that there is, the other end may not
+  // have answered yet.
+  absl::optional<Connection> Connect(Introduce introduce);
+  // The other end is being asked.
+  bool asks();
+
+  // A value was borrowed, or offered. The log says so once for each connection.
   void NoteLoan();
 
  private:
+  absl::StatusOr<Connection> ConnectTo(const host_transfers::IntroduceResponse& task);
   void Answered(absl::StatusOr<host_transfers::IntroduceResponse> response);
 
   const std::string task_;
   SharedMemoryEndpoint& endpoint_;
+  const Kind kind_;
   Mutex mu_;
-  std::shared_ptr<SegmentBorrower> borrower_ ABSL_GUARDED_BY(mu_);  // Null: no connection.
+  absl::optional<Connection> connection_ ABSL_GUARDED_BY(mu_);
   bool asks_ ABSL_GUARDED_BY(mu_) = false;
   absl::Time ask_after_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
   bool was_logged_ ABSL_GUARDED_BY(mu_) = false;

@@ -14,7 +14,8 @@ using host_transfers::HostTransferService;
 class HostTransferServiceImpl final
     : public HostTransferService::WithCallbackMethod_Introduce<HostTransferService::Service> {
  public:
-  explicit HostTransferServiceImpl(SharedMemoryEndpoint* endpoint) : endpoint_(*endpoint) {}
+  HostTransferServiceImpl(SharedMemoryEndpoint* endpoint, bool serves_clients)
+      : endpoint_(*endpoint), serves_clients_(serves_clients) {}
 
   grpc::ServerUnaryReactor* Introduce(grpc::CallbackServerContext* context,
                                       const host_transfers::IntroduceRequest*,
@@ -22,17 +23,20 @@ class HostTransferServiceImpl final
     response->set_version(shared_memory::kVersion);
     response->set_socket_name(endpoint_.socket_name());
     response->set_secret(std::string(endpoint_.secret()));
+    response->set_serves_clients(serves_clients_);
     return EndedCall(context, absl::OkStatus());
   }
 
  private:
   SharedMemoryEndpoint& endpoint_;
+  const bool serves_clients_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> NewHostTransferService(SharedMemoryEndpoint* endpoint) {
-  return std::make_unique<HostTransferServiceImpl>(endpoint);
+std::unique_ptr<grpc::Service> NewHostTransferService(SharedMemoryEndpoint* endpoint,
+                                                      bool serves_clients) {
+  return std::make_unique<HostTransferServiceImpl>(endpoint, serves_clients);
 }
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// HostTransferService: tells other tasks of this host how to borrow values of this one
-// (host_link.h).
+// HostTransferService: tells other tasks of this host, and clients, how to borrow values of this
+// one and to lend theirs to it (host_link.h).
 #ifndef TANDEM_RUNTIME_RPC_HOST_TRANSFER_SERVICE_H_
 #define TANDEM_RUNTIME_RPC_HOST_TRANSFER_SERVICE_H_
 
@@ -10,8 +10,9 @@
 
 namespace tandem {
 
-// `endpoint` outlives the service.
-std::unique_ptr<grpc::Service> NewHostTransferService(SharedMemoryEndpoint* endpoint);
+// `endpoint` outlives the service. `serves_clients`: not other tasks alone.
+std::unique_ptr<grpc::Service> NewHostTransferService(SharedMemoryEndpoint* endpoint,
+                                                      bool serves_clients);
 
 }  // namespace tandem
 

@@ -16,7 +16,9 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
 #include "proto/host_transfer.grpc.pb.h"
+#include "proto/step_extras.pb.h"
 #include "runtime/rpc/remote_server.h"
+#include "runtime/rpc/step_messages.h"
 #include "runtime/rpc/test_cluster.h"
 
 namespace tandem {
@@ -261,6 +263,49 @@ TEST_F(HostileRequestsTest, WellFormedNonsenseForAnyMethodIsAnswered) {
             << path << ": " << ended.error_message();
       }
     }
+  }
+  ExpectAlive();
+}
+
+// Steps whose extras (proto/step_extras.proto) mean nothing.
+TEST_F(HostileRequestsTest, StepsWithNonsenseAboutSharedMemoryAreAnswered) {
+  Scope s = Scope::NewRoot();
+  const Output x = s.WithOpName("x").Call("Placeholder", {},
+                                          {{"dtype", kFloat32}, {"shape", PartialShape({-1})}});
+  s.WithOpName("y").Call("Neg", {x});
+  TestClient client(cluster_.address(kWorker));
+  ASSERT_TRUE(client.Create(s).ok());
+  tensorflow::PartialRunSetupRequest partial;
+  partial.set_session_handle(client.handle());
+  partial.add_feed("x:0");
+  partial.add_fetch("y:0");
+  tensorflow::PartialRunSetupResponse run;
+  ASSERT_TRUE(client.stub().PartialRunSetup(TestContext().get(), partial, &run).ok());
+  host_transfers::IntroduceResponse server;
+  ASSERT_TRUE(host_transfers::HostTransferService::NewStub(channel_)
+                  ->Introduce(TestContext().get(), host_transfers::IntroduceRequest(), &server)
+                  .ok());
+  std::mt19937 random(Seed());
+  Filler filler({"", client.handle(), server.secret(), server.socket_name(), std::string(16, 'c')},
+                &random);
+  const Tensor value = Tensor::Zeros(kFloat32, Shape({20'000}));
+  for (int round = 0; round < 200; ++round) {
+    step_extras::Request extras;
+    filler.Fill(&extras);
+    tensorflow::RunStepRequest request = client.Step({"y:0"});
+    if (round % 4 == 0) request.set_partial_run_handle(run.partial_run_handle());
+    const auto buffer = EncodeStepMessage(request, kRunStepFeeds, "feed",
+                                          {{"x:0", value, round % 2 == 0}}, &extras);
+    ASSERT_TRUE(buffer.ok()) << buffer.status();
+    std::vector<grpc::Slice> slices;
+    ASSERT_TRUE(buffer->Dump(&slices).ok());
+    std::string bytes;
+    for (const grpc::Slice& slice : slices) {
+      bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+    }
+    if (round % 3 == 0) bytes = Mutated(std::move(bytes), random);
+    const grpc::Status ended = Call("/tensorflow.MasterService/RunStep", bytes);
+    EXPECT_NE(ended.error_code(), grpc::StatusCode::UNAVAILABLE) << ended.error_message();
   }
   ExpectAlive();
 }

@@ -32,6 +32,7 @@
 #include "runtime/rpc/recent_requests.h"
 #include "runtime/rpc/server_limits.h"
 #include "runtime/rpc/step_messages.h"
+#include "runtime/rpc/step_transfers.h"
 #include "runtime/rpc/worker.h"
 
 namespace tandem {
@@ -71,11 +72,14 @@ class Master {
 
   // Also a call of a partial run. Cancelling `cancellation`, which outlives the step, ends it. An
   // error of a step that wants it so is in the response, and the status OK.
-  // `feeds`: the request's, apart from it; `response` gets the answer, with the results.
+  // `feeds`: the request's, apart from it, as far as they are in its message; `transfers` has the
+  // others, and lends results. `response` gets the answer, with the results.
   void RunStep(const tensorflow::RunStepRequest& request, std::vector<ReadTensor> feeds,
-               grpc::ByteBuffer* response, CancellationManager* cancellation, Done done);
+               StepTransfers transfers, grpc::ByteBuffer* response,
+               CancellationManager* cancellation, Done done);
   void RunCallable(const tensorflow::RunCallableRequest& request, std::vector<ReadTensor> feeds,
-                   grpc::ByteBuffer* response, CancellationManager* cancellation, Done done);
+                   StepTransfers transfers, grpc::ByteBuffer* response,
+                   CancellationManager* cancellation, Done done);
   const ServerLimits& limits() const { return limits_; }
   // How long the step may take, in milliseconds, as its options or its session's say. 0: for ever.
   int64_t StepTimeout(const tensorflow::RunStepRequest& request) const;

@@ -9,8 +9,10 @@
 #include "grpcpp/grpcpp.h"
 #include "proto/master_service.grpc.pb.h"
 #include "runtime/device/out_of_memory.h"
+#include "runtime/executor/scheduler.h"
 #include "runtime/rpc/server_call.h"
 #include "runtime/rpc/step_messages.h"
+#include "runtime/rpc/step_transfers.h"
 
 namespace tandem {
 namespace {
@@ -33,8 +35,8 @@ using Signatures = MasterService::WithCallbackMethod_PartialRunSetup<
 
 class MasterServiceImpl final : public Steps<Sessions<Signatures<MasterService::Service>>> {
  public:
-  MasterServiceImpl(Master* master, ControlThreads* control)
-      : master_(*master), control_(*control) {}
+  MasterServiceImpl(Master* master, ControlThreads* control, SharedMemoryEndpoint* shared_memory)
+      : master_(*master), control_(*control), shared_memory_(shared_memory) {}
 
   grpc::ServerUnaryReactor* CreateSession(grpc::CallbackServerContext*,
                                           const tensorflow::CreateSessionRequest* request,
@@ -105,11 +107,15 @@ class MasterServiceImpl final : public Steps<Sessions<Signatures<MasterService::
                                     const grpc::ByteBuffer* bytes,
                                     grpc::ByteBuffer* response) override {
     auto request = std::make_shared<tensorflow::RunStepRequest>();
-    absl::StatusOr<std::vector<ReadTensor>> feeds = Decode(*bytes, kRunStepFeeds, request.get());
+    step_extras::Request extras;
+    absl::StatusOr<std::vector<ReadTensor>> feeds =
+        Decode(*bytes, kRunStepFeeds, request.get(), &extras);
     if (!feeds.ok()) return EndedCall(context, feeds.status());
     auto* const call = new ServerCall;
     call->CancelAfter(master_.StepTimeout(*request), "timeout_in_ms");
-    master_.RunStep(*request, *std::move(feeds), response, call->cancellation(),
+    BriefWork brief;
+    master_.RunStep(*request, *std::move(feeds), StepTransfers(shared_memory_, std::move(extras)),
+                    response, call->cancellation(),
                     [call, request](const absl::Status& status) { call->End(status); });
     return call;
   }
@@ -117,34 +123,41 @@ class MasterServiceImpl final : public Steps<Sessions<Signatures<MasterService::
                                         const grpc::ByteBuffer* bytes,
                                         grpc::ByteBuffer* response) override {
     auto request = std::make_shared<tensorflow::RunCallableRequest>();
+    step_extras::Request extras;
     absl::StatusOr<std::vector<ReadTensor>> feeds =
-        Decode(*bytes, kRunCallableFeeds, request.get());
+        Decode(*bytes, kRunCallableFeeds, request.get(), &extras);
     if (!feeds.ok()) return EndedCall(context, feeds.status());
     auto* const call = new ServerCall;
     call->CancelAfter(master_.CallableTimeout(*request), "timeout_in_ms");
-    master_.RunCallable(*request, *std::move(feeds), response, call->cancellation(),
-                        [call, request](const absl::Status& status) { call->End(status); });
+    BriefWork brief;
+    master_.RunCallable(
+        *request, *std::move(feeds), StepTransfers(shared_memory_, std::move(extras)), response,
+        call->cancellation(), [call, request](const absl::Status& status) { call->End(status); });
     return call;
   }
 
  private:
   // `bytes`: a copy of references to its slices.
   absl::StatusOr<std::vector<ReadTensor>> Decode(grpc::ByteBuffer bytes, TensorField field,
-                                                 google::protobuf::MessageLite* request) const {
+                                                 google::protobuf::MessageLite* request,
+                                                 step_extras::Request* extras) const {
     return CatchOutOfMemory([&] {
       return DecodeStepMessage(&bytes, field,
-                               static_cast<size_t>(master_.limits().request_tensor_bytes), request);
+                               static_cast<size_t>(master_.limits().request_tensor_bytes), request,
+                               extras);
     });
   }
 
   Master& master_;
   ControlThreads& control_;
+  SharedMemoryEndpoint* const shared_memory_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> NewMasterService(Master* master, ControlThreads* control) {
-  return std::make_unique<MasterServiceImpl>(master, control);
+std::unique_ptr<grpc::Service> NewMasterService(Master* master, ControlThreads* control,
+                                                SharedMemoryEndpoint* shared_memory) {
+  return std::make_unique<MasterServiceImpl>(master, control, shared_memory);
 }
 
 }  // namespace tandem

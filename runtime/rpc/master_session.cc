@@ -148,18 +148,24 @@ absl::StatusOr<std::string> MasterSession::SetUpPartialRun(const RunSignature& s
   return name;
 }
 
-void MasterSession::ForgetPartialRun(const std::string& name) {
+void MasterSession::EndPartialRun(const std::string& name, absl::AnyInvocable<void()> ended) {
   std::shared_ptr<Session::PartialRun> run;
   {
     MutexLock lock(mu_);
     const auto found = partial_runs_.find(name);
-    if (found == partial_runs_.end()) return;
-    run = std::move(found->second);
-    partial_runs_.erase(found);
+    if (found != partial_runs_.end()) {
+      run = std::move(found->second);
+      partial_runs_.erase(found);
+    }
+  }
+  if (run == nullptr) {
+    ended();
+    return;
   }
   Session::PartialRun& ending = *run;
   ending.End(errors::Cancelled("the partial run is over"),
-             [self = shared_from_this(), run = std::move(run)]() mutable {
+             [self = shared_from_this(), run = std::move(run), ended = std::move(ended)]() mutable {
+               ended();
                run.reset();  // It is the session's, which may go now.
                self->Leave();
              });
@@ -169,9 +175,11 @@ void MasterSession::RunPartially(const std::string& name, Session::Feeds feeds,
                                  std::vector<std::string> fetches,
                                  const tensorflow::RunOptions& run_options,
                                  CancellationManager* cancellation,
-                                 tensorflow::RunMetadata* metadata, Session::Callable::Done done) {
+                                 tensorflow::RunMetadata* metadata, bool* is_over,
+                                 Session::Callable::Done done) {
   absl::Status status = Enter();
   if (!status.ok()) {
+    *is_over = true;
     done(std::move(status));
     return;
   }
@@ -183,6 +191,7 @@ void MasterSession::RunPartially(const std::string& name, Session::Feeds feeds,
   }
   absl::StatusOr<Shown> shown = ReadOptions(run_options);
   if (run == nullptr) {
+    *is_over = true;
     status = errors::InvalidArgument(
         "Must run PartialRunSetup before performing partial runs: there is no run '", name,
         "', or it is over");
@@ -201,10 +210,10 @@ void MasterSession::RunPartially(const std::string& name, Session::Feeds feeds,
   started.Start(
       OptionsFor(*shown, cancellation), std::move(feeds), std::move(fetches), events,
       [self = shared_from_this(), name, run = std::move(run), traced = std::move(traced), metadata,
-       done = std::move(done)](absl::StatusOr<std::vector<Tensor>> results) mutable {
-        const bool is_over = run->is_over();
+       is_over, done = std::move(done)](absl::StatusOr<std::vector<Tensor>> results) mutable {
+        *is_over = run->is_over();
         run.reset();
-        if (is_over) self->ForgetPartialRun(name);
+        if (*is_over) self->EndPartialRun(name, [] {});
         // The first call said what is wanted, and this one may be the last.
         Shown wanted;
         wanted.trace = !traced->events.empty();
@@ -258,9 +267,11 @@ bool MasterSession::CountsCosts() {
   return step >= 0 && step % costs_every_ == 0;
 }
 
-bool MasterSession::HasRun(const RunSignature& signature) {
+std::shared_ptr<Session::Callable> MasterSession::FindRun(const RunSignature& signature) {
+  const std::string key = SignatureKey(signature);
   MutexLock lock(mu_);
-  return signatures_.contains(SignatureKey(signature));
+  const auto found = signatures_.find(key);
+  return found == signatures_.end() ? nullptr : found->second;
 }
 
 void MasterSession::Run(const RunSignature& signature, std::vector<Tensor> feeds,
@@ -272,18 +283,19 @@ void MasterSession::Run(const RunSignature& signature, std::vector<Tensor> feeds
     done(std::move(status));
     return;
   }
-  absl::StatusOr<std::unique_ptr<Session::Callable>> callable =
+  absl::StatusOr<std::unique_ptr<Session::Callable>> made =
       CatchOutOfMemory([&] { return session_->MakeCallable(signature); });
-  if (callable.ok()) {
+  if (made.ok()) {
+    std::shared_ptr<Session::Callable> callable = *std::move(made);
     bool is_new = false;
     {
       MutexLock lock(mu_);
-      is_new = signatures_.insert(SignatureKey(signature)).second;
+      is_new = signatures_.emplace(SignatureKey(signature), callable).second;
     }
-    Start(*std::move(callable), std::move(feeds), run_options, cancellation, metadata,
+    Start(std::move(callable), std::move(feeds), run_options, cancellation, metadata,
           std::move(done), is_new);
   } else {
-    done(callable.status());
+    done(made.status());
   }
   Leave();
 }
@@ -341,6 +353,7 @@ absl::Status MasterSession::Enter() {
 void MasterSession::Leave() {
   std::vector<absl::AnyInvocable<void()>> waiting;
   std::map<int64_t, NamedCallable> callables;
+  absl::flat_hash_map<std::string, std::shared_ptr<Session::Callable>> signatures;
   std::unique_ptr<Session> session;
   {
     MutexLock lock(mu_);
@@ -350,9 +363,11 @@ void MasterSession::Leave() {
     if (running_ > 0 || !closed_) return;
     waiting.swap(wait_for_end_);
     callables.swap(callables_);
+    signatures.swap(signatures_);
     session = std::move(session_);
   }
   callables.clear();
+  signatures.clear();
   session.reset();
   for (auto& closed : waiting) closed();
 }

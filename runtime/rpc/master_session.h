@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -59,18 +59,22 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   // Sets up a run that begins with its first call; the result is its name. ResourceExhausted: the
   // session has too many that are not over.
   absl::StatusOr<std::string> SetUpPartialRun(const RunSignature& signature);
-  // One call of it; as Start. InvalidArgument: there is no such run, or it is over; otherwise as
-  // Session::PartialRun.
+  // One call of it; as Start. `is_over`, which outlives the call, is told before `done` is called
+  // when a later call will find no such run. InvalidArgument: there is no such run, or it is over;
+  // otherwise as Session::PartialRun.
   void RunPartially(const std::string& name, Session::Feeds feeds, std::vector<std::string> fetches,
                     const tensorflow::RunOptions& run_options, CancellationManager* cancellation,
-                    tensorflow::RunMetadata* metadata, Session::Callable::Done done);
+                    tensorflow::RunMetadata* metadata, bool* is_over, Session::Callable::Done done);
+  // Ends it, if it is not over. `ended` is called once, on any thread, when nothing of it runs any
+  // more.
+  void EndPartialRun(const std::string& name, absl::AnyInvocable<void()> ended);
 
   // In milliseconds: what `run_options` say, or else the session's operation_timeout_in_ms. 0:
   // none.
   int64_t Timeout(const tensorflow::RunOptions& run_options) const;
 
-  // True when the signature was run before: then Run has nothing to compile.
-  bool HasRun(const RunSignature& signature);
+  // For a signature that was run before, what to Start; null: Run it, which compiles.
+  std::shared_ptr<Session::Callable> FindRun(const RunSignature& signature);
 
   // Start a step; `done` is called once, before the session counts it as ended. `cancellation` and
   // `metadata` outlive the step.
@@ -104,8 +108,6 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   // session is closed.
   absl::Status Enter();
   void Leave();
-  // Lets go of a run that is over.
-  void ForgetPartialRun(const std::string& name);
   // InvalidArgument: the session does not allow what is asked for.
   absl::StatusOr<Shown> ReadOptions(const tensorflow::RunOptions& run_options) const;
   static RunOptions OptionsFor(const Shown& shown, CancellationManager* cancellation);
@@ -138,7 +140,9 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   int64_t steps_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t next_partial_run_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<std::string, std::shared_ptr<Session::PartialRun>> partial_runs_ ABSL_GUARDED_BY(mu_);
-  absl::flat_hash_set<std::string> signatures_ ABSL_GUARDED_BY(mu_);  // Those that were run.
+  // Those that were run, by SignatureKey.
+  absl::flat_hash_map<std::string, std::shared_ptr<Session::Callable>> signatures_
+      ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tandem

@@ -1,11 +1,16 @@
 // Master: steps, whole and in parts, and callables.
+#include <memory>
+#include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "core/base/status.h"
 #include "runtime/device/out_of_memory.h"
 #include "runtime/rpc/master.h"
 #include "runtime/rpc/step_messages.h"
+#include "runtime/rpc/step_transfers.h"
 
 namespace tandem {
 namespace {
@@ -18,39 +23,89 @@ RunSignature SignatureOf(const tensorflow::PartialRunSetupRequest& request) {
   return signature;
 }
 
-// Encodes the results of a step with the rest of its response. An error is in the body if the
-// request wants it so.
-Session::Callable::Done Answer(const tensorflow::RunStepRequest& request,
-                               std::shared_ptr<tensorflow::RunStepResponse> rest,
-                               grpc::ByteBuffer* response, Master::Done done) {
-  // The names are the very words of the request.
-  return [names = std::vector<std::string>(request.fetch().begin(), request.fetch().end()),
-          in_body = request.store_errors_in_response_body(), rest = std::move(rest), response,
-          done = std::move(done)](absl::StatusOr<std::vector<Tensor>> results) mutable {
+// The answer of one step: its results, in the message or lent, and what else it says.
+template <typename Response>
+class Answer {
+ public:
+  // `names`: those of the results, in the very words of the request; none where they have none.
+  // `in_body`: an error of the step is part of an answer that is OK.
+  Answer(TensorField field, std::vector<std::string> names, bool in_body, StepTransfers transfers,
+         grpc::ByteBuffer* response, Master::Done done)
+      : field_(field),
+        names_(std::move(names)),
+        in_body_(in_body),
+        transfers_(std::move(transfers)),
+        response_(*response),
+        done_(std::move(done)) {}
+
+  StepTransfers& transfers() { return transfers_; }
+  // For the step to fill before it is given. As long as the answer lives.
+  tensorflow::RunMetadata* metadata() { return rest_.mutable_metadata(); }
+  bool* partial_run_is_over() { return &partial_run_is_over_; }
+
+  // REQUIRES: called once.
+  void Give(absl::StatusOr<std::vector<Tensor>> results) {
+    extras_.set_partial_run_is_over(partial_run_is_over_);
     absl::StatusOr<grpc::ByteBuffer> encoded =
         CatchOutOfMemory([&]() -> absl::StatusOr<grpc::ByteBuffer> {
           TANDEM_RETURN_IF_ERROR(results.status());
           std::vector<NamedTensor> tensors;
-          for (size_t i = 0; i < names.size(); ++i) {
-            tensors.push_back({std::move(names[i]), std::move((*results)[i])});
+          tensors.reserve(results->size());
+          for (size_t i = 0; i < results->size(); ++i) {
+            tensors.push_back(
+                {names_.empty() ? std::string() : std::move(names_[i]), std::move((*results)[i])});
           }
-          return EncodeStepMessage(*rest, kRunStepResults, "fetch", std::move(tensors));
+          transfers_.LendResults(&tensors, &extras_);
+          return Encode(std::move(tensors));
         });
-    if (!encoded.ok() && in_body) {
-      rest->set_status_code(static_cast<tensorflow::error::Code>(encoded.status().raw_code()));
-      rest->set_status_error_message(std::string(encoded.status().message()));
-      encoded = EncodeStepMessage(*rest, kRunStepResults, "fetch", {});
+    if constexpr (std::is_same_v<Response, tensorflow::RunStepResponse>) {
+      if (!encoded.ok() && in_body_) {
+        extras_.clear_result();
+        rest_.set_status_code(static_cast<tensorflow::error::Code>(encoded.status().raw_code()));
+        rest_.set_status_error_message(std::string(encoded.status().message()));
+        encoded = Encode({});
+      }
     }
-    if (encoded.ok()) *response = *encoded;
-    done(encoded.status());
-  };
-}
+    if (encoded.ok()) response_ = *encoded;
+    done_(encoded.status());
+  }
 
-// Values of feeds, with their names or numbers in errors.
-absl::StatusOr<Session::Feeds> ReadFeeds(std::vector<ReadTensor> read, const ServerLimits& limits) {
+  // Instead of results: the feeds that were offered are not there.
+  void AskForFeedsAgain() {
+    extras_.set_wants_feeds_again(true);
+    Give(std::vector<Tensor>());
+  }
+
+ private:
+  absl::StatusOr<grpc::ByteBuffer> Encode(std::vector<NamedTensor> tensors) const {
+    const bool has_extras = extras_.ByteSizeLong() > 0;
+    return EncodeStepMessage(rest_, field_, "fetch", std::move(tensors),
+                             has_extras ? &extras_ : nullptr);
+  }
+
+  const TensorField field_;
+  std::vector<std::string> names_;
+  const bool in_body_;
+  StepTransfers transfers_;
+  grpc::ByteBuffer& response_;
+  Master::Done done_;
+  Response rest_;
+  step_extras::Response extras_;
+  bool partial_run_is_over_ = false;
+};
+
+// Values of feeds, with their names or numbers in errors. None: those that were offered are not
+// there.
+absl::StatusOr<absl::optional<Session::Feeds>> ReadFeeds(std::vector<ReadTensor> read,
+                                                         StepTransfers& transfers,
+                                                         const ServerLimits& limits) {
   Session::Feeds feeds;
   RequestTensors tensors(limits);
   for (const ReadTensor& feed : read) tensors.Count(feed.value);
+  TANDEM_RETURN_IF_ERROR(tensors.Count(transfers.OfferedBytes()));
+  TANDEM_ASSIGN_OR_RETURN(const bool are_there, transfers.TakeFeeds(&read));
+  if (!are_there) return absl::optional<Session::Feeds>();
+  feeds.reserve(read.size());
   for (size_t i = 0; i < read.size(); ++i) {
     ReadTensor& feed = read[i];
     if (feed.value.is_valid()) {
@@ -65,7 +120,7 @@ absl::StatusOr<Session::Feeds> ReadFeeds(std::vector<ReadTensor> read, const Ser
     }
     feeds.emplace_back(std::move(feed.name), *std::move(value));
   }
-  return feeds;
+  return absl::optional<Session::Feeds>(std::move(feeds));
 }
 
 }  // namespace
@@ -76,18 +131,23 @@ int64_t Master::StepTimeout(const tensorflow::RunStepRequest& request) const {
 }
 
 void Master::RunStep(const tensorflow::RunStepRequest& request, std::vector<ReadTensor> read,
-                     grpc::ByteBuffer* response, CancellationManager* cancellation, Done done) {
-  auto rest = std::make_shared<tensorflow::RunStepResponse>();
-  // Kept by the answer, which outlives the step.
-  tensorflow::RunMetadata* const metadata = rest->mutable_metadata();
-  Session::Callable::Done answer = Answer(request, std::move(rest), response, std::move(done));
+                     StepTransfers transfers, grpc::ByteBuffer* response,
+                     CancellationManager* cancellation, Done done) {
+  const auto answer = std::make_shared<Answer<tensorflow::RunStepResponse>>(
+      kRunStepResults, std::vector<std::string>(request.fetch().begin(), request.fetch().end()),
+      request.store_errors_in_response_body(), std::move(transfers), response, std::move(done));
+  auto give = [answer](absl::StatusOr<std::vector<Tensor>> results) {
+    answer->Give(std::move(results));
+  };
   std::shared_ptr<MasterSession> session;
-  Session::Feeds feeds;
+  absl::optional<Session::Feeds> feeds;
   const bool is_partial = !request.partial_run_handle().empty();
+  const bool ends_partial_run = is_partial && answer->transfers().ends_partial_run();
   const auto prepare = [&]() -> absl::Status {
     // A partial run that has begun goes on.
     if (!is_partial) TANDEM_RETURN_IF_ERROR(CheckNotDrained());
     TANDEM_ASSIGN_OR_RETURN(session, Find(request.session_handle()));
+    if (ends_partial_run) return absl::OkStatus();
     TANDEM_RETURN_IF_ERROR(recent_requests_.Note(request.request_id()));
     if (is_partial && request.target_size() > 0) {
       return errors::InvalidArgument(
@@ -95,38 +155,52 @@ void Master::RunStep(const tensorflow::RunStepRequest& request, std::vector<Read
           "names '",
           request.target(0), "'");
     }
-    TANDEM_ASSIGN_OR_RETURN(feeds, ReadFeeds(std::move(read), limits_));
+    TANDEM_ASSIGN_OR_RETURN(feeds, ReadFeeds(std::move(read), answer->transfers(), limits_));
     return absl::OkStatus();
   };
   const absl::Status status = CatchOutOfMemory(prepare);
   if (!status.ok()) {
-    answer(status);
+    answer->Give(status);
+    return;
+  }
+  if (ends_partial_run) {
+    session->EndPartialRun(request.partial_run_handle(), [answer] {
+      *answer->partial_run_is_over() = true;
+      answer->Give(std::vector<Tensor>());
+    });
+    return;
+  }
+  if (!feeds.has_value()) {
+    answer->AskForFeedsAgain();
     return;
   }
   if (is_partial) {
-    session->RunPartially(request.partial_run_handle(), std::move(feeds),
+    session->RunPartially(request.partial_run_handle(), *std::move(feeds),
                           std::vector<std::string>(request.fetch().begin(), request.fetch().end()),
-                          request.options(), cancellation, metadata, std::move(answer));
+                          request.options(), cancellation, answer->metadata(),
+                          answer->partial_run_is_over(), std::move(give));
     return;
   }
   RunSignature signature;
   std::vector<Tensor> values;
-  for (auto& [name, value] : feeds) {
+  signature.feeds.reserve(feeds->size());
+  values.reserve(feeds->size());
+  for (auto& [name, value] : *feeds) {
     signature.feeds.push_back(std::move(name));
     values.push_back(std::move(value));
   }
   signature.fetches.assign(request.fetch().begin(), request.fetch().end());
   signature.targets.assign(request.target().begin(), request.target().end());
-  if (session->HasRun(signature)) {
-    session->Run(signature, std::move(values), request.options(), cancellation, metadata,
-                 std::move(answer));
+  if (std::shared_ptr<Session::Callable> callable = session->FindRun(signature)) {
+    session->Start(std::move(callable), std::move(values), request.options(), cancellation,
+                   answer->metadata(), std::move(give));
     return;
   }
   control_.Run([session = std::move(session), signature = std::move(signature),
-                values = std::move(values), &request, cancellation, metadata,
-                answer = std::move(answer)]() mutable {
+                values = std::move(values), &request, cancellation, metadata = answer->metadata(),
+                give = std::move(give)]() mutable {
     session->Run(signature, std::move(values), request.options(), cancellation, metadata,
-                 std::move(answer));
+                 std::move(give));
   });
 }
 
@@ -166,41 +240,38 @@ int64_t Master::CallableTimeout(const tensorflow::RunCallableRequest& request) c
 }
 
 void Master::RunCallable(const tensorflow::RunCallableRequest& request,
-                         std::vector<ReadTensor> read, grpc::ByteBuffer* response,
-                         CancellationManager* cancellation, Done done) {
+                         std::vector<ReadTensor> read, StepTransfers transfers,
+                         grpc::ByteBuffer* response, CancellationManager* cancellation, Done done) {
+  const auto answer = std::make_shared<Answer<tensorflow::RunCallableResponse>>(
+      kRunCallableResults, std::vector<std::string>(), /*in_body=*/false, std::move(transfers),
+      response, std::move(done));
   std::shared_ptr<MasterSession> session;
   MasterSession::NamedCallable callable;
-  std::vector<Tensor> feeds;
+  absl::optional<Session::Feeds> feeds;
   const auto prepare = [&]() -> absl::Status {
     TANDEM_RETURN_IF_ERROR(CheckNotDrained());
     TANDEM_ASSIGN_OR_RETURN(session, Find(request.session_handle()));
     TANDEM_ASSIGN_OR_RETURN(callable, session->FindCallable(request.handle()));
     TANDEM_RETURN_IF_ERROR(recent_requests_.Note(request.request_id()));
-    TANDEM_ASSIGN_OR_RETURN(Session::Feeds values, ReadFeeds(std::move(read), limits_));
-    for (auto& [name, value] : values) feeds.push_back(std::move(value));
+    TANDEM_ASSIGN_OR_RETURN(feeds, ReadFeeds(std::move(read), answer->transfers(), limits_));
     return absl::OkStatus();
   };
   const absl::Status status = CatchOutOfMemory(prepare);
   if (!status.ok()) {
-    done(status);
+    answer->Give(status);
     return;
   }
-  auto rest = std::make_shared<tensorflow::RunCallableResponse>();
-  tensorflow::RunMetadata* const metadata = rest->mutable_metadata();
+  if (!feeds.has_value()) {
+    answer->AskForFeedsAgain();
+    return;
+  }
+  std::vector<Tensor> values;
+  values.reserve(feeds->size());
+  for (auto& [name, value] : *feeds) values.push_back(std::move(value));
   session->Start(
-      std::move(callable.callable), std::move(feeds), callable.run_options, cancellation, metadata,
-      [rest = std::move(rest), response,
-       done = std::move(done)](absl::StatusOr<std::vector<Tensor>> results) mutable {
-        absl::StatusOr<grpc::ByteBuffer> encoded =
-            CatchOutOfMemory([&]() -> absl::StatusOr<grpc::ByteBuffer> {
-              TANDEM_RETURN_IF_ERROR(results.status());
-              std::vector<NamedTensor> tensors;
-              for (Tensor& value : *results) tensors.push_back({"", std::move(value)});
-              return EncodeStepMessage(*rest, kRunCallableResults, "fetch", std::move(tensors));
-            });
-        if (encoded.ok()) *response = *encoded;
-        done(encoded.status());
-      });
+      std::move(callable.callable), std::move(values), callable.run_options, cancellation,
+      answer->metadata(),
+      [answer](absl::StatusOr<std::vector<Tensor>> results) { answer->Give(std::move(results)); });
 }
 
 }  // namespace tandem

@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "core/base/mutex.h"
+#include "core/base/status.h"
 #include "gtest/gtest.h"
 #include "runtime/rpc/accept_loop.h"
 #include "runtime/rpc/listen_address.h"
@@ -39,7 +40,7 @@ class RemoteSessionTest : public ::testing::Test {
   std::string target() const { return absl::StrCat("grpc://", cluster_.address(kWorker)); }
   std::unique_ptr<Session> Connect(const Scope& scope) {
     EXPECT_TRUE(scope.ok()) << scope.status();
-    auto session = Session::Create(target(), *scope.graph());
+    auto session = ConnectSession(target(), *scope.graph(), TestSessionOptions());
     EXPECT_TRUE(session.ok()) << session.status();
     return session.ok() ? *std::move(session) : nullptr;
   }
@@ -122,6 +123,75 @@ TEST_F(RemoteSessionTest, AStepThatWaitsEndsByItsLimitByItsCallerAndWithItsSessi
   EXPECT_EQ(session->Run({}, {"taken"}).status().message(), "over");
   closer.join();
   EXPECT_EQ(session->Run({}, {"taken"}).status().message(), "over");
+}
+
+// What `start` gives its callback.
+template <typename Start>
+absl::StatusOr<std::vector<Tensor>> ResultsOf(Start start) {
+  absl::StatusOr<std::vector<Tensor>> results = errors::Internal("not called");
+  Event ended;
+  start([&](absl::StatusOr<std::vector<Tensor>> values) {
+    results = std::move(values);
+    ended.Set();
+  });
+  ended.Wait();
+  return results;
+}
+
+TEST_F(RemoteSessionTest, ARunThatIsStartedEndsWithoutAThreadThatWaits) {
+  Scope s = Scope::NewRoot();
+  s.WithOpName("y").Call("Neg", {Placeholder(s, "x")});
+  const std::vector<DataType> types = {kFloat32};
+  const Output queue = s.WithOpName("queue").Call("FIFOQueueV2", {}, {{"component_types", types}});
+  s.WithOpName("taken").Call("QueueDequeueV2", {queue}, {{"component_types", types}});
+  const std::unique_ptr<Session> session = Connect(s);
+  ASSERT_NE(session, nullptr);
+  const auto negate = session->MakeCallable({{"x:0"}, {"y:0"}, {}});
+  ASSERT_TRUE(negate.ok()) << negate.status();
+  for (int i = 0; i < 20; ++i) {
+    const auto y = ResultsOf([&](Session::Callable::Done done) {
+      (*negate)->Start({Number(static_cast<float>(i))}, {}, nullptr, std::move(done));
+    });
+    ASSERT_TRUE(y.ok()) << y.status();
+    EXPECT_EQ((*y)[0].ScalarValue<float>(), static_cast<float>(-i));
+  }
+  const auto take = session->MakeCallable({{}, {"taken:0"}, {}});
+  ASSERT_TRUE(take.ok()) << take.status();
+  CancellationManager cancellation;
+  RunOptions options;
+  options.cancellation = &cancellation;
+  const auto cancelled = ResultsOf([&](Session::Callable::Done done) {
+    (*take)->Start({}, options, nullptr, std::move(done));
+    cancellation.Cancel(absl::AbortedError("enough"));
+  });
+  EXPECT_EQ(cancelled.status().message(), "enough");
+  RunOptions limited;
+  limited.timeout = absl::Seconds(1);
+  EXPECT_EQ(ResultsOf([&](Session::Callable::Done done) {
+              (*take)->Start({}, limited, nullptr, std::move(done));
+            })
+                .status()
+                .code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(RemoteSessionTest, ManyThreadsRunSteps) {
+  Scope s = Scope::NewRoot();
+  s.WithOpName("y").Call("Neg", {Placeholder(s, "x")});
+  const std::unique_ptr<Session> session = Connect(s);
+  ASSERT_NE(session, nullptr);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        const float value = static_cast<float>(100 * t + i);
+        const auto y = session->Run({{"x", Number(value)}}, {"y"});
+        ASSERT_TRUE(y.ok()) << y.status();
+        ASSERT_EQ((*y)[0].ScalarValue<float>(), -value);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(RemoteSessionTest, AServerThatWasRestartedSaysWhatIsLost) {
@@ -222,10 +292,28 @@ TEST_F(RemoteSessionTest, AConnectionThatBlinksIsMadeAgain) {
   Proxy proxy(cluster_.address(kWorker));
   Scope s = Scope::NewRoot();
   s.WithOpName("y").Call("Neg", {Placeholder(s, "x")});
-  const auto session = Session::Create(proxy.target(), *s.graph());
+  const auto session = ConnectSession(proxy.target(), *s.graph(), TestSessionOptions());
   ASSERT_TRUE(session.ok()) << session.status();
   for (int i = 0; i < 5; ++i) {
     const auto y = (*session)->Run({{"x", Number(3)}}, {"y"});
+    ASSERT_TRUE(y.ok()) << y.status();
+    EXPECT_EQ((*y)[0].ScalarValue<float>(), -3);
+    proxy.Drop();
+  }
+}
+
+TEST_F(RemoteSessionTest, ACallThatIsStartedIsMadeAgainWhenItsConnectionBlinks) {
+  Proxy proxy(cluster_.address(kWorker));
+  Scope s = Scope::NewRoot();
+  s.WithOpName("y").Call("Neg", {Placeholder(s, "x")});
+  const auto session = ConnectSession(proxy.target(), *s.graph(), TestSessionOptions());
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto callable = (*session)->MakeCallable({{"x:0"}, {"y:0"}, {}});
+  ASSERT_TRUE(callable.ok()) << callable.status();
+  for (int i = 0; i < 5; ++i) {
+    const auto y = ResultsOf([&](Session::Callable::Done done) {
+      (*callable)->Start({Number(3)}, {}, nullptr, std::move(done));
+    });
     ASSERT_TRUE(y.ok()) << y.status();
     EXPECT_EQ((*y)[0].ScalarValue<float>(), -3);
     proxy.Drop();
@@ -243,7 +331,7 @@ TEST_F(RemoteSessionTest, AStepWhoseAnswerIsLostIsNotRunASecondTime) {
   s.WithControlDependencies({put}).WithOpName("more").AddNode("QueueEnqueueV2", {queue, 2.0f},
                                                               {{"Tcomponents", types}});
   s.WithOpName("size").Call("QueueSizeV2", {queue});
-  const auto session = Session::Create(proxy.target(), *s.graph());
+  const auto session = ConnectSession(proxy.target(), *s.graph(), TestSessionOptions());
   ASSERT_TRUE(session.ok()) << session.status();
   // There is room for one; the step waits to put another.
   absl::Status status;
@@ -299,6 +387,131 @@ TEST_F(RemoteSessionTest, LargeFeedsAndResultsComeBackAsTheyWere) {
       EXPECT_EQ(y.Elements<float>(), value.Elements<float>());
     }
   }
+}
+
+// sum = a + b on the other task; product = sum * c. "taken" waits for a queue that "put" fills.
+Scope Computation() {
+  Scope s = Scope::NewRoot();
+  const Scope there = s.WithDevice("/job:ps/task:0");
+  const Output sum =
+      there.WithOpName("sum").Call("AddV2", {Placeholder(s, "a"), Placeholder(s, "b")});
+  s.WithOpName("product").Call("Mul", {sum, Placeholder(s, "c")});
+  const std::vector<DataType> types = {kFloat32};
+  const Output queue = s.WithOpName("queue").Call("FIFOQueueV2", {}, {{"component_types", types}});
+  s.WithOpName("put").AddNode("QueueEnqueueV2", {queue, Placeholder(s, "x")},
+                              {{"Tcomponents", types}});
+  const Output taken = s.Call("QueueDequeueV2", {queue}, {{"component_types", types}});
+  s.WithOpName("taken").Call("Identity", {taken});
+  s.WithOpName("size").Call("QueueSizeV2", {queue});
+  return s;
+}
+
+TEST_F(RemoteSessionTest, PartialRunsTakeFeedsAndGiveResultsBitByBit) {
+  const std::unique_ptr<Session> session = Connect(Computation());
+  ASSERT_NE(session, nullptr);
+  const auto run = session->SetUpPartialRun({{"a", "b:0", "c"}, {"sum", "product:0"}, {}});
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_FALSE((*run)->is_over());
+  const auto sum = (*run)->Run({{"a", Number(2)}, {"b", Number(3)}}, {"sum"});
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  EXPECT_EQ((*sum)[0].ScalarValue<float>(), 5);
+  // What the server does not take does not end the run.
+  for (const absl::Status& wrong :
+       {(*run)->Run({}, {"product"}).status(), (*run)->Run({}, {"sum"}).status(),
+        (*run)->Run({{"a", Number(2)}}, {}).status(), (*run)->Run({}, {"nobody"}).status()}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(wrong)) << wrong;
+  }
+  EXPECT_FALSE((*run)->is_over());
+  const auto product = ResultsOf([&](Session::Callable::Done done) {
+    (*run)->Start({}, {{"c:0", Number(4)}}, {"product:0"}, nullptr, std::move(done));
+  });
+  ASSERT_TRUE(product.ok()) << product.status();
+  EXPECT_EQ((*product)[0].ScalarValue<float>(), 20);
+  EXPECT_TRUE((*run)->is_over());
+  EXPECT_TRUE(absl::IsInvalidArgument((*run)->Run({}, {}).status()));
+  EXPECT_EQ(session->SetUpPartialRun({{"nobody"}, {"sum"}, {}}).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(RemoteSessionTest, APartialRunEndsByItsLimitByItsCallerAndWithItsSession) {
+  const std::unique_ptr<Session> session = Connect(Computation());
+  ASSERT_NE(session, nullptr);
+  const auto new_run = [&] {
+    auto run = session->SetUpPartialRun({{"a"}, {"taken"}, {}});
+    EXPECT_TRUE(run.ok()) << run.status();
+    return *std::move(run);
+  };
+  auto run = new_run();
+  RunOptions limited;
+  limited.timeout = absl::Milliseconds(50);
+  const auto late = run->Run(limited, {}, {"taken"}, nullptr);
+  EXPECT_EQ(late.status().code(), absl::StatusCode::kDeadlineExceeded) << late.status();
+  EXPECT_TRUE(run->is_over());
+
+  run = new_run();
+  CancellationManager cancellation;
+  RunOptions cancelled;
+  cancelled.cancellation = &cancellation;
+  std::thread caller([&] { cancellation.Cancel(absl::AbortedError("enough")); });
+  EXPECT_EQ(run->Run(cancelled, {}, {"taken"}, nullptr).status().message(), "enough");
+  caller.join();
+  EXPECT_TRUE(run->is_over());
+
+  run = new_run();
+  Event ended;
+  const auto given_up = ResultsOf([&](Session::Callable::Done done) {
+    run->Start({}, {}, {"taken"}, nullptr, std::move(done));
+    run->End(absl::AbortedError("given up"), [&ended] { ended.Set(); });
+  });
+  EXPECT_EQ(given_up.status().message(), "given up");
+  ended.Wait();
+  EXPECT_TRUE(run->is_over());
+
+  run = new_run();
+  std::thread closer([&] { session->Close(absl::UnavailableError("over")); });
+  EXPECT_EQ(run->Run({}, {"taken"}).status().message(), "over");
+  closer.join();
+}
+
+TEST_F(RemoteSessionTest, APartialRunThatIsGivenUpLeavesNothingOnTheServer) {
+  const std::unique_ptr<Session> session = Connect(Computation());
+  ASSERT_NE(session, nullptr);
+  const auto size = [&] {
+    const auto results = session->Run({}, {"size"});
+    EXPECT_TRUE(results.ok()) << results.status();
+    return results.ok() ? (*results)[0].ScalarValue<int32_t>() : -1;
+  };
+  // The step begins, and waits for an element.
+  auto run = session->SetUpPartialRun({{"a", "b"}, {"taken", "sum"}, {}});
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_TRUE((*run)->Run({{"a", Number(1)}}, {}).ok());
+  run->reset();
+  ASSERT_TRUE(session->Run({{"x", Number(1)}}, {}, {"put"}).ok());
+  EXPECT_EQ(size(), 1) << "somebody still takes";
+  // While one that goes on takes it.
+  run = session->SetUpPartialRun({{"a", "b"}, {"taken", "sum"}, {}});
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_TRUE((*run)->Run({{"a", Number(1)}}, {}).ok());
+  const auto taken = (*run)->Run({}, {"taken"});
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_EQ(size(), 0);
+  // The session could not end while it went on.
+  run->reset();
+}
+
+TEST_F(RemoteSessionTest, AnErrorEndsAPartialRunForBothEnds) {
+  Scope s = Scope::NewRoot();
+  const Output x = s.WithOpName("x").Call("Placeholder", {},
+                                          {{"dtype", kFloat32}, {"shape", PartialShape({-1})}});
+  // An argument of the kernel's that is none, in the words of one of the call's.
+  s.WithOpName("y").Call("Reshape", {x, {2, 2}});
+  const std::unique_ptr<Session> session = Connect(s);
+  ASSERT_NE(session, nullptr);
+  const auto run = session->SetUpPartialRun({{"x"}, {"y"}, {}});
+  ASSERT_TRUE(run.ok()) << run.status();
+  const auto failed = (*run)->Run({{"x", Tensor::Zeros(kFloat32, Shape({3}))}}, {"y"});
+  EXPECT_TRUE(absl::IsInvalidArgument(failed.status())) << failed.status();
+  EXPECT_TRUE((*run)->is_over());
 }
 
 TEST_F(RemoteSessionTest, AServerTellsItsDevicesAndForgetsOnRequest) {

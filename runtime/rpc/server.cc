@@ -59,16 +59,18 @@ absl::Status CheckMayBeReached(const std::string& place, const Security& securit
   return absl::OkStatus();
 }
 
-// Null: the server is to have none, has no other tasks, or the system lets it have none.
-std::unique_ptr<SharedMemoryEndpoint> NewSharedMemory(const ServerOptions& options) {
+// Null: the server is to have none, nobody would use it, or the system lets it have none.
+std::unique_ptr<SharedMemoryEndpoint> NewSharedMemory(const ServerOptions& options,
+                                                      bool serves_clients) {
   size_t tasks = 0;
   for (const auto& [job, of_job] : options.config.jobs) tasks += of_job.size();
-  if (options.host_transfers == HostTransfers::kOff || tasks < 2) return nullptr;
+  if (options.host_transfers == HostTransfers::kOff) return nullptr;
+  if (tasks < 2 && !serves_clients) return nullptr;
   absl::StatusOr<std::unique_ptr<SharedMemoryEndpoint>> endpoint =
       SharedMemoryEndpoint::Create(options.least_host_transfer_bytes);
   if (endpoint.ok()) return *std::move(endpoint);
-  TANDEM_LOG(Warning) << "values go to other tasks of this host in messages, not through shared "
-                         "memory: "
+  TANDEM_LOG(Warning) << "values go to other processes of this host in messages, not through "
+                         "shared memory: "
                       << endpoint.status().message();
   return nullptr;
 }
@@ -98,7 +100,8 @@ class GrpcServer final : public Server {
         own_host_(std::move(own_host)),
         wanted_port_(port),
         security_(std::move(security)),
-        shared_memory_(NewSharedMemory(options)),
+        serves_clients_in_memory_(!security_.ServesTls()),
+        shared_memory_(NewSharedMemory(options, serves_clients_in_memory_)),
         tasks_(options.config, options.task, security_, shared_memory_.get()),
         worker_(std::move(devices), &tasks_),
         master_(&worker_, &control_, options.start_timeout, options.limits),
@@ -115,10 +118,12 @@ class GrpcServer final : public Server {
     const int listens = listener.get();
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-    master_service_ = NewMasterService(&master_, &control_);
+    master_service_ = NewMasterService(&master_, &control_,
+                                       serves_clients_in_memory_ ? shared_memory_.get() : nullptr);
     worker_service_ = NewWorkerService(&worker_, &control_);
     if (shared_memory_ != nullptr) {
-      host_transfer_service_ = NewHostTransferService(shared_memory_.get());
+      host_transfer_service_ =
+          NewHostTransferService(shared_memory_.get(), serves_clients_in_memory_);
     }
     grpc::ServerBuilder builder;
     builder.SetMaxReceiveMessageSize(max_message_bytes_);
@@ -212,6 +217,7 @@ class GrpcServer final : public Server {
   // As many graphs are compiled at once.
   static constexpr size_t kControlThreads = 4;
   ControlThreads control_{kControlThreads};
+  const bool serves_clients_in_memory_;
   const std::unique_ptr<SharedMemoryEndpoint> shared_memory_;  // Null: values go in messages.
   const ClusterTasks tasks_;
   Worker worker_;

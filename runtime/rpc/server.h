@@ -24,16 +24,11 @@
 #include "absl/types/optional.h"
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/device/device.h"
+#include "runtime/rpc/host_transfers.h"
 #include "runtime/rpc/security.h"
 #include "runtime/rpc/server_limits.h"
 
 namespace tandem {
-
-// How values go to other tasks of this host.
-enum class HostTransfers {
-  kAuto,  // Large ones through shared memory, where both tasks can.
-  kOff,   // In messages, as to other hosts.
-};
 
 struct ServerOptions {
   ClusterConfig config;
@@ -54,9 +49,10 @@ struct ServerOptions {
   // The folders whose files graphs may read and write (core/io/confined_files.h). None given: all
   // files of this user if the server listens on loopback alone, else no file.
   absl::optional<std::vector<std::string>> allow_paths;
+  // To other tasks, and, unless the server speaks TLS, to clients.
   HostTransfers host_transfers = HostTransfers::kAuto;
-  // Smaller values go to other tasks of this host in messages.
-  size_t least_host_transfer_bytes = size_t{32} << 10;
+  // Smaller values go to processes of this host in messages.
+  size_t least_host_transfer_bytes = kLeastHostTransferBytes;
   ServerLimits limits;
   // A session that has had no call for so long, and runs no step, is closed.
   absl::Duration session_idle_limit = absl::InfiniteDuration();

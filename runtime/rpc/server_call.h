@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
@@ -27,18 +28,19 @@ class ServerCall final : public grpc::ServerUnaryReactor {
   // `name` is what the message calls the limit. 0: none.
   void CancelAfter(int64_t milliseconds, const char* name) {
     if (milliseconds <= 0) return;
-    alarm_.Set(absl::ToChronoTime(absl::Now() + absl::Milliseconds(milliseconds)),
-               // The call may be over, and deleted, when the alarm goes off.
-               [cancellation = cancellation_, milliseconds, name](bool went_off) {
-                 if (!went_off) return;
-                 cancellation->Cancel(errors::DeadlineExceeded("the step was not done after ",
-                                                               milliseconds, " ms (", name, ")"));
-               });
+    alarm_.emplace();
+    alarm_->Set(absl::ToChronoTime(absl::Now() + absl::Milliseconds(milliseconds)),
+                // The call may be over, and deleted, when the alarm goes off.
+                [cancellation = cancellation_, milliseconds, name](bool went_off) {
+                  if (!went_off) return;
+                  cancellation->Cancel(errors::DeadlineExceeded("the step was not done after ",
+                                                                milliseconds, " ms (", name, ")"));
+                });
   }
 
   // REQUIRES: called once. The call may be deleted before it returns.
   void End(const absl::Status& status) {
-    alarm_.Cancel();
+    if (alarm_.has_value()) alarm_->Cancel();
     Finish(ToGrpc(status));
   }
 
@@ -50,7 +52,7 @@ class ServerCall final : public grpc::ServerUnaryReactor {
 
  private:
   const std::shared_ptr<CancellationManager> cancellation_;
-  grpc::Alarm alarm_;
+  std::optional<grpc::Alarm> alarm_;  // Of a call with a limit.
 };
 
 // A call that ended at once.

@@ -67,4 +67,17 @@ absl::StatusOr<Tensor> RequestTensors::Read(const tensorflow::TensorProto& proto
   return tensor;
 }
 
+absl::Status RequestTensors::Count(uint64_t bytes) {
+  if (bytes > static_cast<uint64_t>(std::max<int64_t>(left_, 0))) {
+    return errors::ResourceExhausted(
+        "values of ", bytes,
+        " bytes that come through shared memory; the tensors of a request may "
+        "take ",
+        limit_, " bytes on this server (--max_request_tensor_bytes), of which ",
+        std::max<int64_t>(left_, 0), " are left");
+  }
+  left_ -= static_cast<int64_t>(bytes);
+  return absl::OkStatus();
+}
+
 }  // namespace tandem

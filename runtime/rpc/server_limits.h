@@ -51,6 +51,8 @@ class RequestTensors {
   void Count(const Tensor& value) {
     if (value.is_valid()) left_ -= static_cast<int64_t>(value.num_bytes());
   }
+  // Values of so many bytes that are in other memory. ResourceExhausted: as Read.
+  absl::Status Count(uint64_t bytes);
 
  private:
   const int64_t limit_;

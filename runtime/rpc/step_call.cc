@@ -1,5 +1,6 @@
 #include "runtime/rpc/step_call.h"
 
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -34,6 +35,72 @@ bool IsConnectionLost(const grpc::Status& status) {
   return false;
 }
 
+// What a call ended with, whose last try ended so. `reason`: whoever cancelled it; or OK.
+absl::Status ErrorOf(const grpc::Status& status, const absl::Status& reason,
+                     const StepCallOptions& options) {
+  if (!reason.ok()) return reason;
+  if (!IsConnectionLost(status)) return options.explain(FromGrpc(status));
+  return options.explain(absl::UnavailableError(
+      absl::StrCat("the connection was lost, and the server was not found again within ",
+                   absl::FormatDuration(kReconnectTime),
+                   "; whether the step was carried out is not known: ", status.error_message())));
+}
+
+// Whether a call is made again whose connection was lost.
+class Patience {
+ public:
+  explicit Patience(absl::Time deadline) : deadline_(deadline) {}
+
+  bool TriesAgain(const grpc::Status& status) {
+    if (!IsConnectionLost(status)) return false;
+    const absl::Time now = absl::Now();
+    if (lost_at_ == absl::InfiniteFuture()) lost_at_ = now;
+    return now - lost_at_ < kReconnectTime && now < deadline_;
+  }
+
+ private:
+  const absl::Time deadline_;
+  absl::Time lost_at_ = absl::InfiniteFuture();
+};
+
+// The session's and the caller's end of a call.
+class StepCancellation {
+ public:
+  explicit StepCancellation(const StepCallOptions& options)
+      : caller_(options.caller), cancellation_(options.session) {}
+  ~StepCancellation() {
+    if (registered_with_caller_) caller_->Deregister(caller_token_);
+    if (registered_) cancellation_.Deregister(token_);
+  }
+
+  // Calls `cancel` when the call is cancelled from now on. False: it is already.
+  bool Register(std::function<void()> cancel) {
+    token_ = cancellation_.NewToken();
+    registered_ = cancellation_.Register(token_, std::move(cancel));
+    if (!registered_) return false;
+    if (caller_ == nullptr) return true;
+    caller_token_ = caller_->NewToken();
+    registered_with_caller_ =
+        caller_->Register(caller_token_, [this] { cancellation_.Cancel(caller_->status()); });
+    if (!registered_with_caller_) cancellation_.Cancel(caller_->status());
+    return registered_with_caller_;
+  }
+  // OK: nobody has cancelled it.
+  absl::Status status() const { return cancellation_.status(); }
+
+ private:
+  CancellationManager* const caller_;
+  CancellationManager cancellation_;
+  CancellationManager::Token token_ = 0;
+  CancellationManager::Token caller_token_ = 0;
+  bool registered_ = false;
+  bool registered_with_caller_ = false;
+};
+
+void SetDeadline(absl::Time deadline, grpc::ClientContext* context) {
+  if (deadline != absl::InfiniteFuture()) context->set_deadline(absl::ToChronoTime(deadline));
+}
+
 // Deletes itself when it is over.
 class StepCall {
  public:
@@ -44,28 +111,17 @@ class StepCall {
         calls_(std::move(calls)),
         options_(options),
         request_(std::move(request)),
-        done_(std::move(done)) {}
+        done_(std::move(done)),
+        patience_(options.deadline) {}
 
   void Start() {
     calls_->Begin();
-    cancellation_.emplace(options_.session);
-    token_ = cancellation_->NewToken();
-    if (!cancellation_->Register(token_, [this] { Cancel(); })) {
+    cancellation_.emplace(options_);
+    if (cancellation_->Register([this] { Cancel(); })) {
+      Try();
+    } else {
       Finish(cancellation_->status());
-      return;
     }
-    registered_ = true;
-    if (options_.caller != nullptr) {
-      caller_token_ = options_.caller->NewToken();
-      registered_with_caller_ = options_.caller->Register(
-          caller_token_, [this] { cancellation_->Cancel(options_.caller->status()); });
-      if (!registered_with_caller_) {
-        cancellation_->Cancel(options_.caller->status());
-        Finish(cancellation_->status());
-        return;
-      }
-    }
-    Try();
   }
 
  private:
@@ -76,9 +132,7 @@ class StepCall {
       waits_ = false;
       context_.emplace();
       context = &*context_;
-      if (options_.deadline != absl::InfiniteFuture()) {
-        context->set_deadline(absl::ToChronoTime(options_.deadline));
-      }
+      SetDeadline(options_.deadline, context);
       // A call that is cancelled before it begins ends as soon as it does.
       if (cancelled_) context->TryCancel();
     }
@@ -94,32 +148,18 @@ class StepCall {
       calls_->Forget(&*context_);
       calls_->End();
       context_.reset();
-      if (TriesAgainLocked(status)) {
+      if (!cancelled_ && patience_.TriesAgain(status)) {
         waits_ = true;
         alarm_.emplace();
         alarm_->Set(absl::ToChronoTime(absl::Now() + kTryAgainAfter), [this](bool) { Try(); });
         return;
       }
     }
-    if (cancellation_->IsCancelled() && !status.ok()) {
-      Finish(cancellation_->status());
-    } else if (status.ok()) {
+    if (status.ok()) {
       Finish(std::move(response_));
-    } else if (IsConnectionLost(status)) {
-      Finish(options_.explain(absl::UnavailableError(absl::StrCat(
-          "the connection was lost, and the server was not found again within ",
-          absl::FormatDuration(kReconnectTime),
-          "; whether the step was carried out is not known: ", status.error_message()))));
     } else {
-      Finish(options_.explain(FromGrpc(status)));
+      Finish(ErrorOf(status, cancellation_->status(), options_));
     }
-  }
-
-  bool TriesAgainLocked(const grpc::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (cancelled_ || !IsConnectionLost(status)) return false;
-    const absl::Time now = absl::Now();
-    if (lost_at_ == absl::InfiniteFuture()) lost_at_ = now;
-    return now - lost_at_ < kReconnectTime && now < options_.deadline;
   }
 
   void Cancel() {
@@ -131,8 +171,6 @@ class StepCall {
   }
 
   void Finish(absl::StatusOr<grpc::ByteBuffer> response) {
-    if (registered_with_caller_) options_.caller->Deregister(caller_token_);
-    if (registered_) cancellation_->Deregister(token_);
     cancellation_.reset();
     const std::shared_ptr<CallSet> calls = std::move(calls_);
     absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>)> done = std::move(done_);
@@ -147,19 +185,94 @@ class StepCall {
   const grpc::ByteBuffer request_;
   absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>)> done_;
   grpc::ByteBuffer response_;
-  // The session's and the caller's end; ended before the caller knows.
-  std::optional<CancellationManager> cancellation_;
-  CancellationManager::Token token_ = 0;
-  CancellationManager::Token caller_token_ = 0;
-  bool registered_ = false;
-  bool registered_with_caller_ = false;
+  // Ended before the caller knows.
+  std::optional<StepCancellation> cancellation_;
 
   Mutex mu_;
   bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
   bool waits_ ABSL_GUARDED_BY(mu_) = false;  // For the alarm, to try again.
-  absl::Time lost_at_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
+  Patience patience_ ABSL_GUARDED_BY(mu_);
   std::optional<grpc::ClientContext> context_ ABSL_GUARDED_BY(mu_);  // Of a call that goes on.
   std::optional<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mu_);
+};
+
+// One whose caller waits.
+class WaitingStepCall {
+ public:
+  WaitingStepCall(const std::shared_ptr<grpc::Channel>& channel, CallSet* calls,
+                  const StepCallOptions& options, const grpc::ByteBuffer& request)
+      : stub_(channel), calls_(*calls), options_(options), request_(request) {}
+
+  absl::StatusOr<grpc::ByteBuffer> Run() {
+    StepCancellation cancellation(options_);
+    if (!cancellation.Register([this] { Cancel(); })) return cancellation.status();
+    Patience patience(options_.deadline);
+    grpc::ByteBuffer response;
+    for (;;) {
+      const grpc::Status status = Try(&response);
+      if (status.ok()) return response;
+      if (!patience.TriesAgain(status) || !WaitToTryAgain()) {
+        return ErrorOf(status, cancellation.status(), options_);
+      }
+    }
+  }
+
+ private:
+  grpc::Status Try(grpc::ByteBuffer* response) {
+    response->Clear();
+    grpc::CompletionQueue queue;
+    grpc::ClientContext context;
+    SetDeadline(options_.deadline, &context);
+    calls_.Begin(&context);
+    {
+      MutexLock lock(mu_);
+      context_ = &context;
+      // A call that is cancelled before it begins ends as soon as it does.
+      if (cancelled_) context.TryCancel();
+    }
+    grpc::Status status;
+    {
+      const auto call = stub_.PrepareUnaryCall(&context, options_.path, request_, &queue);
+      call->StartCall();
+      call->Finish(response, &status, this);
+      void* tag = nullptr;
+      bool ok = false;
+      queue.Next(&tag, &ok);
+    }
+    {
+      MutexLock lock(mu_);
+      context_ = nullptr;
+    }
+    calls_.Forget(&context);
+    calls_.End();
+    return status;
+  }
+
+  // False: the call was cancelled.
+  bool WaitToTryAgain() {
+    const absl::Time deadline = absl::Now() + kTryAgainAfter;
+    MutexLock lock(mu_);
+    while (!cancelled_ && changed_.WaitUntil(mu_, deadline)) {
+    }
+    return !cancelled_;
+  }
+
+  void Cancel() {
+    MutexLock lock(mu_);
+    cancelled_ = true;
+    changed_.NotifyAll();
+    if (context_ != nullptr) context_->TryCancel();
+  }
+
+  grpc::GenericStub stub_;
+  CallSet& calls_;
+  const StepCallOptions& options_;
+  const grpc::ByteBuffer& request_;
+
+  Mutex mu_;
+  CondVar changed_;
+  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
+  grpc::ClientContext* context_ ABSL_GUARDED_BY(mu_) = nullptr;  // Of a call that goes on.
 };
 
 }  // namespace
@@ -168,6 +281,12 @@ void StartStepCall(const std::shared_ptr<grpc::Channel>& channel, std::shared_pt
                    const StepCallOptions& options, grpc::ByteBuffer request,
                    absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>)> done) {
   (new StepCall(channel, std::move(calls), options, std::move(request), std::move(done)))->Start();
+}
+
+absl::StatusOr<grpc::ByteBuffer> WaitForStepCall(const std::shared_ptr<grpc::Channel>& channel,
+                                                 CallSet* calls, const StepCallOptions& options,
+                                                 const grpc::ByteBuffer& request) {
+  return WaitingStepCall(channel, calls, options, request).Run();
 }
 
 }  // namespace tandem

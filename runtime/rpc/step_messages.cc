@@ -67,8 +67,13 @@ absl::Status Append(TensorField field, NamedTensor tensor, Pieces* pieces) {
   tensor.value.Localize();
   std::string proto;
   size_t elements = 0;
-  if (tensor.value.is_valid() && IsPlain(tensor.value.dtype()) &&
-      tensor.value.num_bytes() >= kMinBytesInPlace) {
+  if (tensor.is_lent) {
+    tensorflow::TensorProto header;
+    header.set_dtype(static_cast<tensorflow::DataType>(tensor.value.dtype()));
+    ShapeToProto(tensor.value.shape(), header.mutable_tensor_shape());
+    proto = header.SerializeAsString();
+  } else if (tensor.value.is_valid() && IsPlain(tensor.value.dtype()) &&
+             tensor.value.num_bytes() >= kMinBytesInPlace) {
     elements = tensor.value.num_bytes();
     if (elements > kMaxMessage) {
       return errors::InvalidArgument(DataTypeName(tensor.value.dtype()),
@@ -108,7 +113,8 @@ class Decoder {
     in_.SetTotalBytesLimit(std::numeric_limits<int>::max());
   }
 
-  absl::StatusOr<std::vector<ReadTensor>> Read(google::protobuf::MessageLite* rest) {
+  absl::StatusOr<std::vector<ReadTensor>> Read(google::protobuf::MessageLite* rest,
+                                               google::protobuf::MessageLite* extras) {
     std::vector<ReadTensor> tensors;
     std::string others;
     {
@@ -121,6 +127,11 @@ class Decoder {
           TANDEM_RETURN_IF_ERROR(field_.is_named ? ReadNamed(&read) : ReadOne(&read));
           if (!in_.CheckEntireMessageConsumedAndPopLimit(limit)) return Malformed();
           tensors.push_back(std::move(read));
+        } else if (tag == BytesTag(kExtrasField) && extras != nullptr) {
+          std::string bytes;
+          if (!WireFormatLite::ReadBytes(&in_, &bytes) || !extras->ParseFromString(bytes)) {
+            return Malformed();
+          }
         } else if (!WireFormatLite::SkipField(&in_, tag, &out)) {
           return Malformed();
         }
@@ -169,10 +180,18 @@ class Decoder {
 
 absl::StatusOr<grpc::ByteBuffer> EncodeStepMessage(const google::protobuf::MessageLite& rest,
                                                    TensorField field, const char* what,
-                                                   std::vector<NamedTensor> tensors) {
+                                                   std::vector<NamedTensor> tensors,
+                                                   const google::protobuf::MessageLite* extras) {
   Pieces pieces;
   if (!rest.AppendToString(&pieces.bytes())) {
     return errors::InvalidArgument("a message is larger than 2 GiB");
+  }
+  if (extras != nullptr) {
+    AppendVarint(BytesTag(kExtrasField), &pieces.bytes());
+    AppendVarint(extras->ByteSizeLong(), &pieces.bytes());
+    if (!extras->AppendToString(&pieces.bytes())) {
+      return errors::InvalidArgument("a message is larger than 2 GiB");
+    }
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
     const std::string name = field.is_named ? absl::StrCat(what, " '", tensors[i].name, "'")
@@ -189,15 +208,17 @@ absl::StatusOr<grpc::ByteBuffer> EncodeStepMessage(const google::protobuf::Messa
 
 absl::StatusOr<std::vector<ReadTensor>> DecodeStepMessage(grpc::ByteBuffer* buffer,
                                                           TensorField field, size_t most_bytes,
-                                                          google::protobuf::MessageLite* rest) {
+                                                          google::protobuf::MessageLite* rest,
+                                                          google::protobuf::MessageLite* extras) {
   rest->Clear();
+  if (extras != nullptr) extras->Clear();
   // An empty message has no slices.
   if (!buffer->Valid() || buffer->Length() == 0) return std::vector<ReadTensor>();
   grpc::ProtoBufferReader reader(buffer);
   if (!reader.status().ok()) {
     return errors::InvalidArgument("a message cannot be read: ", reader.status().error_message());
   }
-  return Decoder(&reader, buffer->Length(), field, most_bytes).Read(rest);
+  return Decoder(&reader, buffer->Length(), field, most_bytes).Read(rest, extras);
 }
 
 absl::StatusOr<Tensor> ValueOf(ReadTensor read) {

@@ -19,6 +19,26 @@ std::unique_ptr<grpc::ClientContext> TestContext() {
   return context;
 }
 
+namespace {
+
+// The same tests are to hold whichever way values go: "auto", "all" or "off".
+absl::string_view WantedTransfers() {
+  const char* const transfers = std::getenv("TANDEM_TEST_HOST_TRANSFERS");
+  return transfers == nullptr ? "auto" : transfers;
+}
+
+}  // namespace
+
+RemoteSessionOptions TestSessionOptions() {
+  RemoteSessionOptions options;
+  if (WantedTransfers() == "off") options.host_transfers = HostTransfers::kOff;
+  if (WantedTransfers() == "all") {
+    options.least_host_transfer_bytes = 1;
+    options.host_transfer_wait = absl::Seconds(60);
+  }
+  return options;
+}
+
 const std::string& TestCluster::Host() {
   // Chosen at random, since the numbers of processes are small ones in a sandbox; and other ports
   // for each cluster of a process.
@@ -36,11 +56,8 @@ TestCluster::TestCluster(const std::map<std::string, int>& jobs) {
       config_.jobs[job][i] = absl::StrCat(Host(), ":", next_port++);
     }
   }
-  // The same tests are to hold whichever way values go (BUILD).
-  const char* const transfers = std::getenv("TANDEM_TEST_HOST_TRANSFERS");
-  const absl::string_view wanted = transfers == nullptr ? "auto" : transfers;
-  if (wanted == "off") options_.host_transfers = HostTransfers::kOff;
-  if (wanted == "all") options_.least_host_transfer_bytes = 1;
+  if (WantedTransfers() == "off") options_.host_transfers = HostTransfers::kOff;
+  if (WantedTransfers() == "all") options_.least_host_transfer_bytes = 1;
 }
 
 void TestCluster::Start(const TaskId& task, absl::Duration start_timeout) {

@@ -12,12 +12,17 @@
 #include "grpcpp/grpcpp.h"
 #include "proto/master_service.grpc.pb.h"
 #include "proto/worker_service.grpc.pb.h"
+#include "runtime/rpc/remote_session.h"
 #include "runtime/rpc/server.h"
 
 namespace tandem {
 
 // A context with a deadline that no test reaches; one that hangs says so.
 std::unique_ptr<grpc::ClientContext> TestContext();
+
+// How clients in C++ connect, so that values go as the servers of TestCluster have them (BUILD):
+// from the first step on through shared memory, or never.
+RemoteSessionOptions TestSessionOptions();
 
 // Servers on a loopback address of this process's own, so that ports do not collide.
 class TestCluster {

@@ -6,14 +6,19 @@
 #include "absl/time/clock.h"
 #include "core/base/status.h"
 #include "core/tensor/tensor_proto.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "proto/host_transfer.pb.h"
 #include "proto/master.pb.h"
+#include "proto/step_extras.pb.h"
 #include "proto/worker.pb.h"
 #include "runtime/rpc/received_tensor.h"
 #include "runtime/rpc/status_on_wire.h"
 #include "runtime/rpc/step_messages.h"
+#include "runtime/rpc/step_transfers.h"
+#include "runtime/rpc/tensor_wire.h"
 #include "runtime/transport/shared_memory/shared_memory_endpoint.h"
 
 namespace tandem {
@@ -287,6 +292,69 @@ TEST(StepMessages, LargeValuesGoInAndOutInPlace) {
   EXPECT_TRUE((*read)[0].value.is_valid());
   EXPECT_FALSE((*read)[1].value.is_valid());
   EXPECT_EQ((*read)[1].proto.tensor_content().size(), value.num_bytes());
+}
+
+TEST(StepMessages, WhatWasLentIsNotInThem) {
+  const Tensor value = Tensor::Zeros(kFloat32, Shape({2, 50'000}));
+  step_extras::Response extras;
+  extras.add_result()->set_index(1);
+  extras.mutable_result(0)->set_bytes(value.num_bytes());
+  tensorflow::RunStepResponse said;
+  said.set_status_error_message("fine");
+  auto buffer =
+      EncodeStepMessage(said, kRunStepResults, "fetch",
+                        {{"y:0", Tensor::Scalar<float>(1)}, {"z:0", value, true}}, &extras);
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  EXPECT_LT(buffer->Length(), 200u);
+  // Whoever does not know the field reads the rest.
+  tensorflow::RunStepResponse ordinary;
+  ASSERT_TRUE(ordinary.ParseFromString(BytesOf(*buffer)));
+  EXPECT_EQ(ordinary.status_error_message(), "fine");
+  EXPECT_EQ(ordinary.tensor(1).tensor().tensor_shape().dim(1).size(), 50'000);
+
+  tensorflow::RunStepResponse rest;
+  step_extras::Response read_extras;
+  auto read = DecodeStepMessage(&*buffer, kRunStepResults, size_t{1} << 30, &rest, &read_extras);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(rest.status_error_message(), "fine");
+  EXPECT_EQ(rest.ByteSizeLong(), said.ByteSizeLong());
+  ASSERT_EQ(read_extras.result_size(), 1);
+  EXPECT_EQ(read_extras.result(0).bytes(), value.num_bytes());
+  ASSERT_EQ(read->size(), 2u);
+  const Tensor memory = Tensor::Zeros(kFloat32, Shape({100'000}));
+  const auto taken =
+      TakeLentTensors(read_extras.result(), &*read,
+                      [&](const step_extras::LentTensor&) -> absl::StatusOr<RefPtr<Buffer>> {
+                        return memory.buffer();
+                      });
+  ASSERT_TRUE(taken.ok()) << taken;
+  const auto result = ValueOf(std::move((*read)[1]));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->shape(), value.shape());
+  EXPECT_EQ(result->data(), memory.data());
+}
+
+TEST(StepMessages, ExtrasThatAreNoneAreRefused) {
+  const auto field = [](uint32_t length) {
+    std::string bytes;
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream out(&stream);
+    out.WriteTag(BytesTag(kExtrasField));
+    out.WriteVarint32(length);
+    out.WriteString("\xff\xff");
+    out.Trim();
+    return bytes;
+  };
+  tensorflow::RunStepRequest rest;
+  step_extras::Request extras;
+  // More than there is, and what is no message.
+  for (const uint32_t length : {1000u, 2u}) {
+    grpc::ByteBuffer nonsense = BufferOf(field(length), 64);
+    EXPECT_FALSE(DecodeStepMessage(&nonsense, kRunStepFeeds, 1, &rest, &extras).ok());
+  }
+  // Who has no use for them skips them.
+  grpc::ByteBuffer skipped = BufferOf(field(2), 64);
+  EXPECT_TRUE(DecodeStepMessage(&skipped, kRunStepFeeds, 1, &rest).ok());
 }
 
 TEST(StepMessages, WhatDoesNotFitIsRefusedByName) {

@@ -3,8 +3,9 @@
 
 The same Python client runs one op, fetches 16 MiB, and lets a step take 16 MiB from another task, in
 turn on servers of Tandem and of TensorFlow; a client in C++ (PROGRAM is tools/benchmarks:server_speed)
-does the first two on Tandem's, beside a bare gRPC call. Prints medians of all rounds, and ratios with
-the smallest and the largest of the rounds. FLAGs are for Tandem's servers.
+does the first two on Tandem's, and feeds 16 MiB, through shared memory and in messages, beside a bare
+gRPC call. Prints medians of all rounds, and ratios with the smallest and the largest of the rounds.
+FLAGs are for Tandem's servers.
 
     bazel build //tools:tandem_server //tools/benchmarks:server_speed
     $(tools/lib/venv.sh) tools/benchmarks/server_speed.py bazel-bin/tools/tandem_server \\
@@ -140,8 +141,14 @@ def report(rounds):
             ("rate between two tasks", ("tensorflow", "between_tasks"),
              ("tandem", "between_tasks"), "at least 4"),
             ("rate of a fetch in C++", ("tensorflow", "fetch"), ("C++", "fetch"), "at least 3"),
+            ("the same, in messages", ("tensorflow", "fetch"), ("C++", "fetch_in_messages"), "-"),
+            ("rate of a feed in C++, of that in messages", ("C++", "feed_in_messages"),
+             ("C++", "feed"), "-"),
             ("one op in C++, of a bare call's time", ("C++", "one_op"), ("C++", "bare_call"),
-             "at most 1.5")]:
+             "at most 1.5"),
+            ("the same as a callable", ("C++", "callable"), ("C++", "bare_call"), "-"),
+            ("the same, started without waiting", ("C++", "started_callable"),
+             ("C++", "bare_call"), "-")]:
         ratios = [figures[over[0]][over[1]] / figures[under[0]][under[1]] for figures in rounds]
         print(f"| {name} | {statistics.median(ratios):.2f} | "
               f"{min(ratios):.2f} to {max(ratios):.2f} | {wanted} |")

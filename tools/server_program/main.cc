@@ -60,8 +60,8 @@ ABSL_FLAG(int64_t, max_request_tensor_bytes, tandem::ServerLimits().request_tens
 ABSL_FLAG(absl::Duration, session_idle_limit, absl::InfiniteDuration(),
           "close sessions that have had no call for so long; default: never");
 ABSL_FLAG(std::string, host_transfers, "auto",
-          "values for other tasks of this host: auto, large ones through shared memory; off, in "
-          "messages, as to other hosts");
+          "values to and from tasks and clients of this host: auto, large ones through shared "
+          "memory; off, in messages, as to other hosts");
 ABSL_FLAG(absl::Duration, start_timeout, absl::Seconds(120),
           "how long a new session waits for tasks that cannot be reached");
 ABSL_FLAG(absl::Duration, grace, absl::Seconds(10),

@@ -4,6 +4,7 @@
 #define TANDEM_RUNTIME_TRANSPORT_SHARED_MEMORY_MESSAGES_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -14,7 +15,12 @@
 
 namespace tandem::shared_memory {
 
-inline constexpr int kVersion = 1;
+inline constexpr int kVersion = 2;
+
+// What a lender that offers values may have made at once, and how many segments: whoever accepts
+// offers maps no more.
+inline constexpr size_t kMostOfferedBytes = size_t{4} << 30;
+inline constexpr size_t kMostOfferedSegments = 4096;
 
 // Random bytes that are known to whoever was told.
 inline constexpr size_t kSecretBytes = 16;
@@ -40,11 +46,15 @@ inline bool Equal(const Secret& secret, absl::string_view other) {
   return difference == 0;
 }
 
+// Whoever connects speaks first: a borrower, to whom the lender's process answers with the board,
+// or a lender that offers values, and sends the board itself.
 enum class Kind : uint32_t {
-  kHello = 1,    // Borrower: the first message; `secret` is the one of the lender's process.
-  kBoard = 2,    // Lender: the answer; brings the board; `secret` is the connection's.
-  kSegment = 3,  // Lender: brings the segment `segment` of `bytes` bytes.
-  kForget = 4,   // Lender: the segment `segment` will not be used again.
+  kHello = 1,     // Borrower: the first message; `secret` is the one of the lender's process.
+  kBoard = 2,     // Lender: brings the board; `secret` is the connection's.
+  kSegment = 3,   // Lender: brings the segment `segment` of `bytes` bytes.
+  kForget = 4,    // Lender: the segment `segment` will not be used again.
+  kOffers = 5,    // Lender: the first message; `secret` is the one of the borrower's process.
+  kAccepted = 6,  // Borrower: the answer, once the board has come.
 };
 
 struct Message {

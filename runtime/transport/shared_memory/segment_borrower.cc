@@ -29,7 +29,7 @@ class LentBuffer final : public Buffer {
 }  // namespace
 
 SegmentBorrower::Request::~Request() {
-  if (borrower_ != nullptr) borrower_->GiveBack(ticket_);
+  if (borrower_ != nullptr) borrower_->GiveBack(ticket_, held_);
 }
 
 const shared_memory::Secret& SegmentBorrower::Request::connection() const {
@@ -37,32 +37,75 @@ const shared_memory::Secret& SegmentBorrower::Request::connection() const {
 }
 
 absl::StatusOr<RefPtr<Buffer>> SegmentBorrower::Request::Take(uint64_t segment, size_t bytes) && {
-  TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<MemfdSegment> memory, borrower_->Find(segment, bytes));
+  TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<MemfdSegment> memory, borrower_->Hold(segment, bytes));
+  held_ = memory->size();
   return RefPtr<Buffer>(MakeRef<LentBuffer>(std::move(memory), bytes, std::move(*this)));
 }
 
+absl::StatusOr<std::shared_ptr<MemfdSegment>> SegmentBorrower::Hold(uint64_t segment,
+                                                                    size_t bytes) {
+  MutexLock lock(mu_);
+  TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<MemfdSegment> memory, FindLocked(segment, bytes));
+  held_bytes_ += memory->size();
+  return memory;
+}
+
 absl::StatusOr<std::shared_ptr<SegmentBorrower>> SegmentBorrower::Create(
-    OwnedFd socket, const shared_memory::Secret& secret) {
+    OwnedFd socket, const shared_memory::Secret& secret, size_t most_held_bytes) {
   Message message;
   message.kind = Kind::kHello;
   message.secret = secret;
   TANDEM_RETURN_IF_ERROR(SendWithFds(socket, Bytes(message)));
-  return std::shared_ptr<SegmentBorrower>(new SegmentBorrower(std::move(socket)));
+  return std::shared_ptr<SegmentBorrower>(
+      new SegmentBorrower(std::move(socket), most_held_bytes, /*takes_offers=*/false));
+}
+
+std::shared_ptr<SegmentBorrower> SegmentBorrower::Accept(OwnedFd socket) {
+  return std::shared_ptr<SegmentBorrower>(new SegmentBorrower(
+      std::move(socket), std::numeric_limits<size_t>::max(), /*takes_offers=*/true));
 }
 
 absl::optional<SegmentBorrower::Request> SegmentBorrower::NewRequest() {
   MutexLock lock(mu_);
-  if (!status_.ok() || free_.empty()) return absl::nullopt;
+  if (!status_.ok() || free_.empty() || held_bytes_ > most_held_bytes_) return absl::nullopt;
   const Ticket ticket = free_.back();
   free_.pop_back();
   board_.Ask(ticket);
   return Request(shared_from_this(), ticket);
 }
 
-void SegmentBorrower::GiveBack(const Ticket& ticket) {
+absl::StatusOr<RefPtr<Buffer>> SegmentBorrower::Take(const Ticket& ticket, uint64_t segment,
+                                                     size_t bytes) {
+  std::shared_ptr<MemfdSegment> memory;
+  {
+    MutexLock lock(mu_);
+    TANDEM_ASSIGN_OR_RETURN(memory, FindLocked(segment, bytes));
+    if (ticket.row >= LoanBoard::kRows || !board_.Take(ticket)) {
+      return errors::NotFound("what was offered in shared memory is not there any more");
+    }
+    held_bytes_ += memory->size();
+  }
+  Request taken(shared_from_this(), ticket);
+  taken.held_ = memory->size();
+  return RefPtr<Buffer>(MakeRef<LentBuffer>(std::move(memory), bytes, std::move(taken)));
+}
+
+absl::optional<shared_memory::Secret> SegmentBorrower::offering() {
   MutexLock lock(mu_);
+  if (!takes_offers_ || !board_.is_valid()) return absl::nullopt;
+  return connection_;
+}
+
+void SegmentBorrower::GiveBack(const Ticket& ticket, size_t held) {
+  MutexLock lock(mu_);
+  held_bytes_ -= held;
   board_.GiveBack(ticket);
-  free_.push_back({ticket.row, ticket.number + 1});
+  if (!takes_offers_) free_.push_back({ticket.row, ticket.number + 1});
+}
+
+void SegmentBorrower::Close() {
+  MutexLock lock(mu_);
+  if (status_.ok()) FailLocked(errors::Cancelled("the connection was closed")).IgnoreError();
 }
 
 bool SegmentBorrower::is_open() {
@@ -100,24 +143,44 @@ absl::Status SegmentBorrower::HeardLocked(const Message& message, std::vector<Ow
       TANDEM_ASSIGN_OR_RETURN(MemfdSegment memory,
                               MemfdSegment::Open(std::move(fds[0]), LoanBoard::kBytes));
       memory.fd().Reset();
+      if (takes_offers_) {
+        Message answer;
+        answer.kind = Kind::kAccepted;
+        TANDEM_RETURN_IF_ERROR(SendWithFds(socket_, Bytes(answer)));
+      }
       board_ = LoanBoard(std::move(memory));
       connection_ = message.secret;
+      if (takes_offers_) return absl::OkStatus();
       free_.reserve(LoanBoard::kRows);
       for (uint32_t row = LoanBoard::kRows; row > 0; --row) free_.push_back({row - 1, 1});
       return absl::OkStatus();
     }
     case Kind::kSegment: {
       if (!board_.is_valid() || fds.size() != 1 || segments_.count(message.segment) > 0) break;
+      if (takes_offers_ && (message.bytes > shared_memory::kMostOfferedBytes ||
+                            mapped_bytes_ > shared_memory::kMostOfferedBytes - message.bytes ||
+                            segments_.size() >= shared_memory::kMostOfferedSegments)) {
+        return errors::ResourceExhausted(
+            "more shared memory is offered than may be: ", segments_.size(), " segments of ",
+            mapped_bytes_, " bytes, and one of ", message.bytes);
+      }
       TANDEM_ASSIGN_OR_RETURN(MemfdSegment memory,
                               MemfdSegment::Open(std::move(fds[0]), message.bytes));
       memory.fd().Reset();
+      mapped_bytes_ += memory.size();
       segments_.emplace(message.segment, std::make_shared<MemfdSegment>(std::move(memory)));
       return absl::OkStatus();
     }
-    case Kind::kForget:
-      segments_.erase(message.segment);
+    case Kind::kForget: {
+      const auto found = segments_.find(message.segment);
+      if (found == segments_.end()) return absl::OkStatus();
+      mapped_bytes_ -= found->second->size();
+      segments_.erase(found);
       return absl::OkStatus();
+    }
     case Kind::kHello:
+    case Kind::kOffers:
+    case Kind::kAccepted:
       break;
   }
   return errors::InvalidArgument("a message about shared memory of kind ",
@@ -128,14 +191,14 @@ absl::Status SegmentBorrower::HeardLocked(const Message& message, std::vector<Ow
 absl::Status SegmentBorrower::FailLocked(absl::Status status) {
   status_ = std::move(status);
   segments_.clear();
+  mapped_bytes_ = 0;
   // The lender learns of it.
   shutdown(socket_.get(), SHUT_RDWR);
   return status_;
 }
 
-absl::StatusOr<std::shared_ptr<MemfdSegment>> SegmentBorrower::Find(uint64_t segment,
-                                                                    size_t bytes) {
-  MutexLock lock(mu_);
+absl::StatusOr<std::shared_ptr<MemfdSegment>> SegmentBorrower::FindLocked(uint64_t segment,
+                                                                          size_t bytes) {
   auto found = segments_.find(segment);
   if (found == segments_.end()) {
     // It was sent before the value was lent.

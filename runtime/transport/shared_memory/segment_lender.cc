@@ -25,8 +25,21 @@ size_t RoundedUp(size_t bytes) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<SegmentLender>> SegmentLender::Create(
-    OwnedFd socket, const shared_memory::Secret& connection, size_t most_idle_bytes) {
+SegmentLender::SegmentLender(OwnedFd socket, const shared_memory::Secret& connection,
+                             LoanBoard board, size_t most_idle_bytes, bool offers)
+    : socket_(std::move(socket)),
+      connection_(connection),
+      board_(std::move(board)),
+      most_idle_bytes_(most_idle_bytes),
+      offers_(offers) {
+  if (!offers) return;
+  MutexLock lock(mu_);
+  free_tickets_.reserve(LoanBoard::kRows);
+  for (uint32_t row = LoanBoard::kRows; row > 0; --row) free_tickets_.push_back({row - 1, 1});
+}
+
+absl::StatusOr<LoanBoard> SegmentLender::SendBoard(const OwnedFd& socket,
+                                                   const shared_memory::Secret& connection) {
   TANDEM_ASSIGN_OR_RETURN(MemfdSegment memory,
                           MemfdSegment::Create("tandem-loans", LoanBoard::kBytes));
   Message message;
@@ -36,17 +49,85 @@ absl::StatusOr<std::shared_ptr<SegmentLender>> SegmentLender::Create(
   const int fds[] = {memory.fd().get()};
   TANDEM_RETURN_IF_ERROR(SendWithFds(socket, Bytes(message), fds));
   memory.fd().Reset();
-  return std::shared_ptr<SegmentLender>(new SegmentLender(
-      std::move(socket), connection, LoanBoard(std::move(memory)), most_idle_bytes));
+  return LoanBoard(std::move(memory));
 }
 
-absl::optional<uint64_t> SegmentLender::Lend(const Ticket& ticket, absl::Span<const char> bytes) {
-  if (ticket.row >= LoanBoard::kRows || bytes.empty()) return absl::nullopt;
+absl::StatusOr<std::shared_ptr<SegmentLender>> SegmentLender::Create(
+    OwnedFd socket, const shared_memory::Secret& connection, size_t most_idle_bytes) {
+  TANDEM_ASSIGN_OR_RETURN(LoanBoard board, SendBoard(socket, connection));
+  return std::shared_ptr<SegmentLender>(new SegmentLender(
+      std::move(socket), connection, std::move(board), most_idle_bytes, /*offers=*/false));
+}
+
+absl::StatusOr<std::shared_ptr<SegmentLender>> SegmentLender::CreateOffering(
+    OwnedFd socket, const shared_memory::Secret& secret) {
+  Message message;
+  message.kind = Kind::kOffers;
+  message.secret = secret;
+  TANDEM_RETURN_IF_ERROR(SendWithFds(socket, Bytes(message)));
+  const shared_memory::Secret connection = shared_memory::NewSecret();
+  TANDEM_ASSIGN_OR_RETURN(LoanBoard board, SendBoard(socket, connection));
+  return std::shared_ptr<SegmentLender>(new SegmentLender(
+      std::move(socket), connection, std::move(board), kMostIdleBytes, /*offers=*/true));
+}
+
+absl::optional<SegmentLender::Segment> SegmentLender::Fill(absl::Span<const char> bytes) {
   absl::optional<Segment> segment = TakeIdle(bytes.size());
   if (!segment.has_value()) segment = Make(bytes.size());
   if (!segment.has_value()) return absl::nullopt;
   std::memcpy(segment->memory.data(), bytes.data(), bytes.size());
   segment->was_used = true;
+  return segment;
+}
+
+absl::optional<SegmentLender::Offered> SegmentLender::Offer(absl::Span<const char> bytes) {
+  if (bytes.empty() || !takes_offers()) return absl::nullopt;
+  absl::optional<Segment> segment = Fill(bytes);
+  if (!segment.has_value()) return absl::nullopt;
+  const uint64_t number = segment->number;
+  MutexLock lock(mu_);
+  if (closed_) return absl::nullopt;
+  if (free_tickets_.empty()) {
+    KeepLocked(*std::move(segment));
+    return absl::nullopt;
+  }
+  const Ticket ticket = free_tickets_.back();
+  free_tickets_.pop_back();
+  board_.Offer(ticket);
+  lent_.push_back({ticket, *std::move(segment)});
+  return Offered(shared_from_this(), ticket, number);
+}
+
+bool SegmentLender::takes_offers() {
+  MutexLock lock(mu_);
+  return is_accepted_ && !closed_;
+}
+
+absl::Status SegmentLender::Read() {
+  for (;;) {
+    Message message;
+    absl::StatusOr<absl::optional<ReceivedMessage>> received =
+        ReceiveWithFds(socket_, Room(&message));
+    absl::Status status = received.status();
+    if (status.ok() && !received->has_value()) return absl::OkStatus();
+    if (status.ok()) {
+      MutexLock lock(mu_);
+      if ((*received)->bytes == sizeof(message) && message.kind == Kind::kAccepted &&
+          !is_accepted_) {
+        is_accepted_ = true;
+        continue;
+      }
+      status = errors::InvalidArgument("an answer to offers of shared memory was not expected");
+    }
+    Close();
+    return status;
+  }
+}
+
+absl::optional<uint64_t> SegmentLender::Lend(const Ticket& ticket, absl::Span<const char> bytes) {
+  if (ticket.row >= LoanBoard::kRows || bytes.empty()) return absl::nullopt;
+  absl::optional<Segment> segment = Fill(bytes);
+  if (!segment.has_value()) return absl::nullopt;
   const uint64_t number = segment->number;
   MutexLock lock(mu_);
   if (closed_) return absl::nullopt;
@@ -75,34 +156,56 @@ absl::optional<SegmentLender::Segment> SegmentLender::TakeIdle(size_t bytes) {
   return found;
 }
 
-absl::optional<SegmentLender::Segment> SegmentLender::Make(size_t bytes) {
-  absl::StatusOr<MemfdSegment> memory = MemfdSegment::Create("tandem-value", RoundedUp(bytes));
-  if (!memory.ok()) return absl::nullopt;
-  Segment segment;
-  {
-    MutexLock lock(mu_);
-    if (closed_) return absl::nullopt;
-    segment.number = next_number_++;
+absl::optional<uint64_t> SegmentLender::Reserve(size_t bytes) {
+  MutexLock lock(mu_);
+  if (closed_) return absl::nullopt;
+  if (offers_ && (bytes > shared_memory::kMostOfferedBytes ||
+                  made_bytes_ > shared_memory::kMostOfferedBytes - bytes ||
+                  made_segments_ >= shared_memory::kMostOfferedSegments)) {
+    return absl::nullopt;
   }
-  segment.memory = *std::move(memory);
-  Message message;
-  message.kind = Kind::kSegment;
-  message.segment = segment.number;
-  message.bytes = segment.memory.size();
-  const int fds[] = {segment.memory.fd().get()};
-  const absl::Status sent = SendWithFds(socket_, Bytes(message), fds);
-  if (absl::IsUnavailable(sent)) Close();
-  if (!sent.ok()) return absl::nullopt;
-  segment.memory.fd().Reset();
-  return segment;
+  made_bytes_ += bytes;
+  ++made_segments_;
+  return next_number_++;
+}
+
+absl::optional<SegmentLender::Segment> SegmentLender::Make(size_t bytes) {
+  const size_t size = RoundedUp(bytes);
+  const absl::optional<uint64_t> number = Reserve(size);
+  if (!number.has_value()) return absl::nullopt;
+  const auto make = [&]() -> absl::StatusOr<MemfdSegment> {
+    TANDEM_ASSIGN_OR_RETURN(MemfdSegment memory, MemfdSegment::Create("tandem-value", size));
+    Message message;
+    message.kind = Kind::kSegment;
+    message.segment = *number;
+    message.bytes = size;
+    const int fds[] = {memory.fd().get()};
+    TANDEM_RETURN_IF_ERROR(SendWithFds(socket_, Bytes(message), fds));
+    memory.fd().Reset();
+    return memory;
+  };
+  absl::StatusOr<MemfdSegment> memory = make();
+  if (memory.ok()) {
+    Segment segment;
+    segment.number = *number;
+    segment.memory = *std::move(memory);
+    return segment;
+  }
+  if (absl::IsUnavailable(memory.status())) Close();
+  MutexLock lock(mu_);
+  made_bytes_ -= size;
+  --made_segments_;
+  return absl::nullopt;
 }
 
 void SegmentLender::CollectLocked() {
   for (size_t i = 0; i < lent_.size();) {
-    if (board_.IsLent(lent_[i].ticket)) {
+    const Ticket& ticket = lent_[i].ticket;
+    if (board_.IsOut(ticket)) {
       ++i;
       continue;
     }
+    if (offers_) free_tickets_.push_back({ticket.row, ticket.number + 1});
     KeepLocked(std::move(lent_[i].segment));
     lent_[i] = std::move(lent_.back());
     lent_.pop_back();
@@ -132,6 +235,8 @@ SegmentLender::Idle::iterator SegmentLender::ForgetLocked(Idle::iterator segment
   // Of a borrower that is gone, nothing has to be told.
   if (absl::IsResourceExhausted(SendWithFds(socket_, Bytes(message)))) return segment;
   idle_bytes_ -= segment->first;
+  made_bytes_ -= segment->first;
+  --made_segments_;
   forgotten->push_back(std::move(segment->second));
   return idle_.erase(segment);
 }

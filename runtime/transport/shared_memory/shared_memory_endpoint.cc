@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -70,6 +71,8 @@ SharedMemoryEndpoint::~SharedMemoryEndpoint() {
   if (thread_.joinable()) thread_.join();
   MutexLock lock(mu_);
   for (const auto& [connection, lender] : lenders_) lender->Close();
+  for (const auto& lender : offerers_) lender->Close();
+  for (const auto& borrower : borrowers_) borrower->Close();
 }
 
 void SharedMemoryEndpoint::Wake() {
@@ -78,19 +81,26 @@ void SharedMemoryEndpoint::Wake() {
   (void)!write(wakes_.get(), &one, sizeof(one));
 }
 
-absl::StatusOr<std::shared_ptr<SegmentBorrower>> SharedMemoryEndpoint::Connect(
-    absl::string_view socket_name, absl::string_view secret) {
-  shared_memory::Secret known;
-  if (secret.size() != known.size()) {
+absl::StatusOr<OwnedFd> SharedMemoryEndpoint::ConnectTo(absl::string_view socket_name,
+                                                        absl::string_view secret,
+                                                        shared_memory::Secret* known) {
+  if (secret.size() != known->size()) {
     return errors::InvalidArgument("a secret of shared memory has ", secret.size(),
-                                   " bytes; expected ", known.size());
+                                   " bytes; expected ", known->size());
   }
-  std::copy(secret.begin(), secret.end(), known.begin());
+  std::copy(secret.begin(), secret.end(), known->begin());
   TANDEM_ASSIGN_OR_RETURN(OwnedFd socket, ConnectToUnixSocket(socket_name));
   // Anybody may listen under a name that a process left behind.
   TANDEM_RETURN_IF_ERROR(CheckSameUser(socket));
+  return socket;
+}
+
+absl::StatusOr<std::shared_ptr<SegmentBorrower>> SharedMemoryEndpoint::Connect(
+    absl::string_view socket_name, absl::string_view secret, size_t most_held_bytes) {
+  shared_memory::Secret known;
+  TANDEM_ASSIGN_OR_RETURN(OwnedFd socket, ConnectTo(socket_name, secret, &known));
   TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<SegmentBorrower> borrower,
-                          SegmentBorrower::Create(std::move(socket), known));
+                          SegmentBorrower::Create(std::move(socket), known, most_held_bytes));
   {
     MutexLock lock(mu_);
     borrowers_.push_back(borrower);
@@ -99,10 +109,36 @@ absl::StatusOr<std::shared_ptr<SegmentBorrower>> SharedMemoryEndpoint::Connect(
   return borrower;
 }
 
+absl::StatusOr<std::shared_ptr<SegmentLender>> SharedMemoryEndpoint::ConnectToOffer(
+    absl::string_view socket_name, absl::string_view secret) {
+  shared_memory::Secret known;
+  TANDEM_ASSIGN_OR_RETURN(OwnedFd socket, ConnectTo(socket_name, secret, &known));
+  TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<SegmentLender> lender,
+                          SegmentLender::CreateOffering(std::move(socket), known));
+  {
+    MutexLock lock(mu_);
+    offerers_.push_back(lender);
+  }
+  Wake();
+  return lender;
+}
+
 std::shared_ptr<SegmentLender> SharedMemoryEndpoint::FindLender(absl::string_view connection) {
   MutexLock lock(mu_);
   const auto found = lenders_.find(connection);
   return found == lenders_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<SegmentBorrower> SharedMemoryEndpoint::FindBorrower(absl::string_view connection) {
+  MutexLock lock(mu_);
+  const auto found = accepted_.find(connection);
+  if (found != accepted_.end()) return found->second;
+  // The lender may know that it was accepted before this endpoint's thread has noted its name.
+  for (const std::shared_ptr<SegmentBorrower>& borrower : borrowers_) {
+    const absl::optional<shared_memory::Secret> offering = borrower->offering();
+    if (offering.has_value() && Equal(*offering, connection)) return borrower;
+  }
+  return nullptr;
 }
 
 void SharedMemoryEndpoint::Serve() {
@@ -116,6 +152,7 @@ void SharedMemoryEndpoint::Serve() {
     HearStrangers();
     LookAfterBorrowers();
     LookAfterLenders();
+    LookAfterOfferers();
     Trim();
   }
 }
@@ -137,6 +174,7 @@ void SharedMemoryEndpoint::Wait() {
     for (const auto& [connection, lender] : lenders_) {
       fds.push_back({lender->socket().get(), POLLIN, 0});
     }
+    for (const auto& lender : offerers_) fds.push_back({lender->socket().get(), POLLIN, 0});
     for (const auto& borrower : borrowers_) fds.push_back({borrower->socket().get(), POLLIN, 0});
   }
   int timeout = -1;
@@ -175,19 +213,28 @@ void SharedMemoryEndpoint::HearStrangers() {
       if (absl::Now() < stranger.deadline) silent.push_back(std::move(stranger));
       continue;
     }
-    if (!received.ok() || (*received)->bytes != sizeof(message) || message.kind != Kind::kHello ||
-        !Equal(secret_, View(message.secret))) {
-      continue;
+    if (received.ok() && (*received)->bytes == sizeof(message)) {
+      Admit(std::move(stranger.socket), message);
     }
-    absl::StatusOr<std::shared_ptr<SegmentLender>> lender =
-        SegmentLender::Create(std::move(stranger.socket), shared_memory::NewSecret());
-    if (!lender.ok()) continue;
-    MutexLock lock(mu_);
-    const std::string connection(View((*lender)->connection()));
-    lenders_.emplace(connection, *std::move(lender));
-    next_trim_ = std::min(next_trim_, absl::Now() + kTrimEvery);
   }
   strangers_ = std::move(silent);
+}
+
+void SharedMemoryEndpoint::Admit(OwnedFd socket, const Message& hello) {
+  if (!Equal(secret_, View(hello.secret))) return;
+  if (hello.kind == Kind::kOffers) {
+    MutexLock lock(mu_);
+    borrowers_.push_back(SegmentBorrower::Accept(std::move(socket)));
+    return;
+  }
+  if (hello.kind != Kind::kHello) return;
+  absl::StatusOr<std::shared_ptr<SegmentLender>> lender =
+      SegmentLender::Create(std::move(socket), shared_memory::NewSecret());
+  if (!lender.ok()) return;
+  MutexLock lock(mu_);
+  const std::string connection(View((*lender)->connection()));
+  lenders_.emplace(connection, *std::move(lender));
+  next_trim_ = std::min(next_trim_, absl::Now() + kTrimEvery);
 }
 
 void SharedMemoryEndpoint::LookAfterBorrowers() {
@@ -197,8 +244,20 @@ void SharedMemoryEndpoint::LookAfterBorrowers() {
     borrowers = borrowers_;
   }
   for (const std::shared_ptr<SegmentBorrower>& borrower : borrowers) {
-    if (borrower->Read().ok()) continue;
+    const absl::Status status = borrower->Read();
+    const absl::optional<shared_memory::Secret> offering = borrower->offering();
     MutexLock lock(mu_);
+    const std::string name(offering.has_value() ? View(*offering) : absl::string_view());
+    if (status.ok()) {
+      if (!offering.has_value()) continue;
+      const auto known = accepted_.emplace(name, borrower).first;
+      if (known->second == borrower) continue;
+      // Another connection has the name.
+      borrower->Close();
+    } else if (const auto known = accepted_.find(name);
+               known != accepted_.end() && known->second == borrower) {
+      accepted_.erase(known);
+    }
     borrowers_.erase(std::find(borrowers_.begin(), borrowers_.end(), borrower));
   }
 }
@@ -220,12 +279,21 @@ void SharedMemoryEndpoint::LookAfterLenders() {
   for (const std::shared_ptr<SegmentLender>& lender : gone) lender->Close();
 }
 
+void SharedMemoryEndpoint::LookAfterOfferers() {
+  MutexLock lock(mu_);
+  for (auto lender = offerers_.begin(); lender != offerers_.end();) {
+    lender = (*lender)->Read().ok() ? std::next(lender) : offerers_.erase(lender);
+  }
+  if (!offerers_.empty()) next_trim_ = std::min(next_trim_, absl::Now() + kTrimEvery);
+}
+
 void SharedMemoryEndpoint::Trim() {
   if (absl::Now() < next_trim_) return;
   std::vector<std::shared_ptr<SegmentLender>> lenders;
   {
     MutexLock lock(mu_);
     for (const auto& [connection, lender] : lenders_) lenders.push_back(lender);
+    lenders.insert(lenders.end(), offerers_.begin(), offerers_.end());
   }
   for (const std::shared_ptr<SegmentLender>& lender : lenders) (void)lender->Trim();
   next_trim_ = lenders.empty() ? absl::InfiniteFuture() : absl::Now() + kTrimEvery;
