@@ -1,195 +1,30 @@
-// Steps of several processes give what one process with all of their replicas gives, whatever comes
-// between.
-#include <cstring>
+// Steps of several processes give what one process with all of their replicas gives.
 #include <set>
-#include <thread>
-#include <tuple>
+#include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/time/clock.h"
+#include "core/base/mutex.h"
 #include "core/base/status.h"
-#include "core/kernel/factories.h"
-#include "core/op/gradients.h"
 #include "gtest/gtest.h"
 #include "strategies/local/processes_test_util.h"
 
 namespace tandem {
 namespace {
 
+using testing::ExpectSame;
+using testing::Floats;
+using testing::InputOf;
 using testing::Job;
 using testing::JobOptions;
+using testing::Placeholder;
 using testing::Program;
-
-Output Placeholder(const Scope& scope, const std::string& name, DataType dtype,
-                   PartialShape shape) {
-  return scope.WithOpName(name).Call("Placeholder", {},
-                                     {{"dtype", dtype}, {"shape", std::move(shape)}});
-}
-
-Tensor Numbers(const std::vector<float>& values) {
-  return Tensor::Vector<float>(absl::MakeConstSpan(values));
-}
-
-std::vector<float> Floats(const Tensor& tensor) {
-  const auto values = tensor.Elements<float>();
-  return {values.begin(), values.end()};
-}
-
-bool SameBits(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
-         std::memcmp(a.data(), b.data(), a.num_bytes()) == 0;
-}
-
-void ExpectSame(const std::vector<Tensor>& got, const std::vector<Tensor>& expected) {
-  ASSERT_EQ(got.size(), expected.size());
-  for (size_t i = 0; i < got.size(); ++i) {
-    EXPECT_TRUE(SameBits(got[i], expected[i]))
-        << i << ": " << got[i].DebugString() << " and " << expected[i].DebugString();
-  }
-}
-
-std::vector<Tensor> StateOf(LocalRunner& runner) {
-  const auto state = runner.CaptureState();
-  EXPECT_TRUE(state.ok()) << state.status();
-  std::vector<Tensor> values;
-  if (!state.ok()) return values;
-  for (const auto& [name, value] : *state) values.push_back(value);
-  return values;
-}
-
-float ValueOf(Job& job, int process, const std::string& name) {
-  const auto value = job.process(process).runner->ReadVariable(name);
-  EXPECT_TRUE(value.ok()) << value.status();
-  return value.ok() ? value->ScalarValue<float>() : -12345.f;
-}
-
-VariableSpec Scalar(const std::string& name, Synchronization synchronization,
-                    Aggregation aggregation) {
-  VariableSpec spec;
-  spec.name = name;
-  spec.shape = Shape({});
-  spec.initializer = [](const Scope& scope) { return scope.Constant(0.0f); };
-  spec.trainable = false;
-  spec.synchronization = synchronization;
-  spec.aggregation = aggregation;
-  return spec;
-}
-
-// A step over the numbers of a batch. `replica_fn` gets those of its replica; `end` may add to the
-// signature before the step ends.
-Program Step(std::function<absl::Status(const ReplicaContext& replica, Output part)> replica_fn,
-             std::function<absl::Status(StrategyBuilder& builder, RunSignature& signature)> end) {
-  return [=](StrategyBuilder& builder) -> absl::StatusOr<RunSignature> {
-    RunSignature signature;
-    const Scope host = builder.host_scope();
-    const Output step = Placeholder(host, "step", kInt64, PartialShape({}));
-    TANDEM_RETURN_IF_ERROR(builder.BeginStep("test", step));
-    TANDEM_RETURN_IF_ERROR(builder.Run([&](const ReplicaContext& replica) {
-      signature.feeds.push_back(absl::StrCat("part/replica_", replica.replica()));
-      const Output part = Placeholder(host, signature.feeds.back(), kFloat32, PartialShape({-1}));
-      return replica_fn(replica, part);
-    }));
-    signature.feeds.push_back("step");
-    TANDEM_RETURN_IF_ERROR(end(builder, signature));
-    TANDEM_ASSIGN_OR_RETURN(const Node* done, builder.EndStep());
-    signature.targets = {done->name()};
-    return signature;
-  };
-}
-
-StepInput InputOf(const std::vector<float>& batch, int64_t step = 0) {
-  StepInput input;
-  input.step = step;
-  input.batch = {Numbers(batch)};
-  input.values = {Tensor::Scalar<int64_t>(step)};
-  return input;
-}
-
-Output SumOf(const Scope& scope, const Output& part) {
-  return scope.Call("Sum", {part, scope.Constant(0)});
-}
-
-// Two variables, one of which has sparse gradients, moved by squares of whole numbers, so that no
-// order of sums shows.
-absl::StatusOr<RunSignature> TrainingStep(StrategyBuilder& builder) {
-  constexpr float kRate = 1.0f / 32;
-  const Scope host = builder.host_scope();
-  VariableSpec spec;
-  spec.name = "weights";
-  spec.shape = Shape({3});
-  spec.initializer = [](const Scope& scope) { return scope.Constant({1.0f, -2.0f, 3.0f}); };
-  TANDEM_ASSIGN_OR_RETURN(const StrategyVariable* weights, builder.Variable(spec));
-  spec.name = "table";
-  spec.shape = Shape({5, 2});
-  spec.initializer = [](const Scope& scope) {
-    return scope.Constant(Tensor::FromValues<float>(Shape({5, 2}), {1, 2, 3, 4, 5, 6, 7, 8, 9, 0}));
-  };
-  TANDEM_ASSIGN_OR_RETURN(const StrategyVariable* table, builder.Variable(spec));
-  TANDEM_RETURN_IF_ERROR(builder.BeginStep("train"));
-  RunSignature signature;
-  std::vector<std::string> feeds_of_rows;
-  PerReplica linear;
-  PerReplica counts;
-  std::vector<PerReplicaGradient> gradients(2);
-  TANDEM_RETURN_IF_ERROR(builder.Run([&](const ReplicaContext& replica) -> absl::Status {
-    const Scope& scope = replica.scope();
-    signature.feeds.push_back(absl::StrCat("x/replica_", replica.replica()));
-    feeds_of_rows.push_back(absl::StrCat("rows/replica_", replica.replica()));
-    const Output x = Placeholder(host, signature.feeds.back(), kFloat32, PartialShape({-1, 3}));
-    const Output rows = Placeholder(host, feeds_of_rows.back(), kInt32, PartialShape({-1}));
-    const Output w = replica.Read(*weights);
-    const Output t = replica.Read(*table);
-    const Output axis = scope.Constant({1});
-    const Output sums =
-        scope.Call("AddV2", {scope.Call("Sum", {scope.Call("Mul", {x, w}), axis}),
-                             scope.Call("Sum", {scope.Call("GatherV2", {t, rows, 0}), axis})});
-    const Output loss = SumOf(scope, scope.Call("Square", {sums}));
-    TANDEM_RETURN_IF_ERROR(scope.status());
-    TANDEM_ASSIGN_OR_RETURN(const std::vector<Gradient> own,
-                            AddGradients(builder.graph(), {loss}, {w, t}));
-    EXPECT_TRUE(own[1].is_sparse());
-    for (size_t i = 0; i < 2; ++i) gradients[i].push_back(own[i]);
-    linear.push_back(SumOf(scope, sums));
-    counts.push_back(scope.Call("Size", {rows}));
-    return scope.status();
-  }));
-  signature.feeds.insert(signature.feeds.end(), feeds_of_rows.begin(), feeds_of_rows.end());
-  TANDEM_ASSIGN_OR_RETURN(const auto reduced, builder.ReduceGradients(gradients));
-  EXPECT_FALSE(reduced[0][0].is_sparse());
-  EXPECT_TRUE(reduced[1][0].is_sparse());
-  TANDEM_RETURN_IF_ERROR(builder.Update(
-      *weights, [&](const Scope& scope, Output handle, int copy) -> absl::StatusOr<Node*> {
-        const Output gradient = reduced[0][static_cast<size_t>(copy)].values;
-        return scope.AddNode("AssignSubVariableOp", {handle, scope.Call("Mul", {gradient, kRate})});
-      }));
-  TANDEM_RETURN_IF_ERROR(builder.Update(
-      *table, [&](const Scope& scope, Output handle, int copy) -> absl::StatusOr<Node*> {
-        const Gradient& gradient = reduced[1][static_cast<size_t>(copy)];
-        return scope.AddNode("ResourceScatterAdd", {handle, gradient.indices,
-                                                    scope.Call("Mul", {gradient.values, -kRate})});
-      }));
-  TANDEM_ASSIGN_OR_RETURN(const std::vector<Output> results,
-                          builder.ReduceAllToHost(Reduction::kSum, {linear, counts}));
-  for (const Output& result : results) signature.fetches.push_back(result.name());
-  TANDEM_ASSIGN_OR_RETURN(const Node* done, builder.EndStep());
-  signature.targets = {done->name()};
-  return signature;
-}
-
-StepInput TrainingInput(int64_t size) {
-  Tensor x(kFloat32, Shape({size, 3}));
-  Tensor rows(kInt32, Shape({size}));
-  for (int64_t i = 0; i < size; ++i) {
-    for (int64_t j = 0; j < 3; ++j) {
-      x.MutableElements<float>()[static_cast<size_t>(i * 3 + j)] =
-          static_cast<float>((i * 5 + j * 3) % 4 - 1);
-    }
-    rows.MutableElements<int32_t>()[static_cast<size_t>(i)] = static_cast<int32_t>(i * 3 % 5);
-  }
-  StepInput input;
-  input.batch = {x, rows};
-  return input;
-}
+using testing::ScalarVariable;
+using testing::StateOf;
+using testing::Step;
+using testing::SumOf;
+using testing::TrainingInput;
+using testing::TrainingStep;
+using testing::ValueOf;
 
 TEST(Processes, GradientsAreThoseOfOneProcessWithAllReplicas) {
   // The last one leaves a replica without an example.
@@ -364,7 +199,7 @@ Program Counting(Synchronization synchronization) {
               std::pair(kAggregated[2], Aggregation::kOnlyFirstReplica)}) {
           TANDEM_ASSIGN_OR_RETURN(
               const StrategyVariable* variable,
-              replica.builder().Variable(Scalar(name, synchronization, aggregation)));
+              replica.builder().Variable(ScalarVariable(name, synchronization, aggregation)));
           TANDEM_RETURN_IF_ERROR(replica.Assign(
               *variable, replica.scope().Call("AddV2", {replica.Read(*variable), own})));
         }
@@ -404,7 +239,7 @@ TEST(Processes, AMirroredVariableWithoutAggregationIsAssignedByNobody) {
   const auto builder = NewReplicaBuilder({.devices = {"/device:CPU:0"}, .spans_processes = true});
   ASSERT_TRUE(builder.ok()) << builder.status();
   const auto variable =
-      (*builder)->Variable(Scalar("v", Synchronization::kMirrored, Aggregation::kNone));
+      (*builder)->Variable(ScalarVariable("v", Synchronization::kMirrored, Aggregation::kNone));
   ASSERT_TRUE(variable.ok()) << variable.status();
   const Output step = Placeholder((*builder)->host_scope(), "step", kInt64, PartialShape({}));
   ASSERT_TRUE((*builder)->BeginStep("test", step).ok());
@@ -503,177 +338,6 @@ TEST(Processes, SeedsAreThoseOfOneProcessWithAllReplicas) {
   }
 }
 
-// Waits until a collective of the process waits for others.
-void AwaitPending(const collective::Group& group, size_t count) {
-  const absl::Time end = absl::Now() + absl::Seconds(30);
-  while (group.Pending().size() < count) {
-    ASSERT_LT(absl::Now(), end) << "no operation has begun";
-    absl::SleepFor(absl::Milliseconds(1));
-  }
-}
-
-TEST(Processes, AStepThatLosesAProcessChangesNothingAndIsRepeatedByTheOthers) {
-  JobOptions options;
-  options.replicas = {1, 1, 1};
-  options.bucket_bytes = 1;
-  Job job(options, TrainingStep);
-  ASSERT_TRUE(job.opened());
-  for (const StrategyRunner::Result& result : job.Run(TrainingInput(6))) {
-    ASSERT_TRUE(result.ok()) << result.status();
-  }
-  const std::vector<Tensor> before = StateOf(*job.process(0).runner);
-  // Process 2 does not come to the next step.
-  std::vector<StrategyRunner::Result> results(2, StrategyRunner::Result(std::vector<Tensor>()));
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 2; ++i) {
-    threads.emplace_back(
-        [&, i] { results[static_cast<size_t>(i)] = job.RunOne(i, TrainingInput(6)); });
-  }
-  AwaitPending(*job.process(0).group, 1);
-  AwaitPending(*job.process(1).group, 1);
-  job.process(2).group->Abort(errors::Unavailable("worker:2 is gone"));
-  for (std::thread& thread : threads) thread.join();
-  for (int i = 0; i < 2; ++i) {
-    const absl::Status status = results[static_cast<size_t>(i)].status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
-    ExpectSame(StateOf(*job.process(i).runner), before);
-  }
-  // Nothing begins before the next generation.
-  EXPECT_EQ(job.RunOne(0, TrainingInput(6)).status().code(), absl::StatusCode::kAborted);
-  ExpectSame(StateOf(*job.process(0).runner), before);
-  job.Form({0, 1}, 2);
-  for (const StrategyRunner::Result& result : job.Run(TrainingInput(6))) {
-    ASSERT_TRUE(result.ok()) << result.status();
-  }
-
-  JobOptions alone;
-  alone.replicas = {1};
-  alone.spans_processes = false;
-  Job undisturbed(alone, TrainingStep);
-  ASSERT_TRUE(undisturbed.opened());
-  for (int step = 0; step < 2; ++step) {
-    ASSERT_TRUE(undisturbed.RunOne(0, TrainingInput(6)).ok());
-  }
-  const std::vector<Tensor> expected = StateOf(*undisturbed.process(0).runner);
-  for (int i = 0; i < 2; ++i) ExpectSame(StateOf(*job.process(i).runner), expected);
-}
-
-// Waits until its step is cancelled.
-class WaitForeverKernel final : public AsyncKernel {
- public:
-  void Start(KernelContext& c, Done done) override {
-    CancellationManager* const cancellation = c.step().cancellation;
-    auto shared = std::make_shared<Done>(std::move(done));
-    if (!cancellation->Register(cancellation->NewToken(),
-                                [shared, cancellation] { (*shared)(cancellation->status()); })) {
-      (*shared)(cancellation->status());
-    }
-  }
-};
-TANDEM_OP("_TestWaitForever")
-    .Inputs("input:float32")
-    .Outputs("output:float32")
-    .Shape(UnchangedShape)
-    .Stateful()
-    .Cpu(Make<WaitForeverKernel>());
-
-// A step with four reductions: of a gradient, a result and two statistics. `stuck` says which of
-// them this process never comes to.
-Program FourReductions(const std::string& stuck) {
-  return [stuck](StrategyBuilder& builder) -> absl::StatusOr<RunSignature> {
-    const VariableSpec spec = Scalar("weight", Synchronization::kMirrored, Aggregation::kMean);
-    TANDEM_ASSIGN_OR_RETURN(const StrategyVariable* weight, builder.Variable(spec));
-    PerReplica results;
-    PerReplicaGradient gradient;
-    const auto maybe_stuck = [&](const Scope& scope, const std::string& what, Output value) {
-      return what == stuck ? scope.Call("_TestWaitForever", {value}) : value;
-    };
-    const Program program = Step(
-        [&](const ReplicaContext& replica, Output part) -> absl::Status {
-          const Scope& scope = replica.scope();
-          const Output own = SumOf(scope, part);
-          gradient.push_back(Gradient(maybe_stuck(scope, "gradient", own)));
-          results.push_back(maybe_stuck(scope, "result", own));
-          for (const auto& [name, synchronization, aggregation] :
-               {std::tuple("mirrored", Synchronization::kMirrored, Aggregation::kMean),
-                std::tuple("on_read", Synchronization::kOnRead, Aggregation::kSum)}) {
-            TANDEM_ASSIGN_OR_RETURN(const StrategyVariable* statistic,
-                                    builder.Variable(Scalar(name, synchronization, aggregation)));
-            const Output next = scope.Call("AddV2", {replica.Read(*statistic), own});
-            TANDEM_RETURN_IF_ERROR(replica.Assign(*statistic, maybe_stuck(scope, name, next)));
-          }
-          return scope.status();
-        },
-        [&](StrategyBuilder&, RunSignature& signature) -> absl::Status {
-          TANDEM_ASSIGN_OR_RETURN(const auto reduced, builder.ReduceGradients({gradient}));
-          TANDEM_RETURN_IF_ERROR(builder.Update(
-              *weight, [&](const Scope& scope, Output handle, int copy) -> absl::StatusOr<Node*> {
-                return scope.AddNode("AssignAddVariableOp",
-                                     {handle, reduced[0][static_cast<size_t>(copy)].values});
-              }));
-          TANDEM_ASSIGN_OR_RETURN(const Output result,
-                                  builder.ReduceToHost(Reduction::kSum, results));
-          signature.fetches.push_back(result.name());
-          return absl::OkStatus();
-        });
-    return program(builder);
-  };
-}
-
-// How many operations of the group have ended well, so far.
-int64_t DoneOf(const collective::Group& group) {
-  int64_t done = 0;
-  const std::string text = group.FlightRecordText("");
-  for (size_t at = 0; (at = text.find("\"state\":\"done\"", at)) != std::string::npos; ++at) ++done;
-  return done;
-}
-
-TEST(Processes, NothingIsWrittenBeforeAllReductionsOfTheStepHaveArrived) {
-  for (const std::string stuck : {"gradient", "result", "mirrored", "on_read"}) {
-    JobOptions options;
-    options.replicas = {1, 2};
-    Job job(options, [&](int process) { return FourReductions(process == 1 ? stuck : ""); });
-    ASSERT_TRUE(job.opened());
-    const std::vector<Tensor> before = StateOf(*job.process(0).runner);
-    const int64_t done = DoneOf(*job.process(0).group);
-    std::vector<StrategyRunner::Result> results;
-    std::thread driver([&] { results = job.Run(InputOf({1, 2, 3})); });
-    const absl::Time end = absl::Now() + absl::Seconds(30);
-    while (DoneOf(*job.process(0).group) < done + 3 && absl::Now() < end) {
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-    EXPECT_EQ(DoneOf(*job.process(0).group), done + 3) << stuck;
-    // What came might be written now.
-    absl::SleepFor(absl::Milliseconds(20));
-    ExpectSame(StateOf(*job.process(0).runner), before);
-    job.process(1).runner->CancelSteps(errors::Cancelled("enough"));
-    job.process(1).group->Abort(errors::Unavailable("worker:1 has left"));
-    driver.join();
-    ASSERT_EQ(results.size(), 2u);
-    EXPECT_EQ(results[0].status().code(), absl::StatusCode::kAborted) << results[0].status();
-    EXPECT_EQ(results[1].status().code(), absl::StatusCode::kCancelled) << results[1].status();
-    for (int i = 0; i < 2; ++i) ExpectSame(StateOf(*job.process(i).runner), before);
-  }
-}
-
-TEST(Processes, AStepThatAnotherProcessGivesUpIsAborted) {
-  JobOptions options;
-  options.replicas = {1, 1};
-  Job job(options, TrainingStep);
-  ASSERT_TRUE(job.opened());
-  const std::vector<Tensor> before = StateOf(*job.process(0).runner);
-  StrategyRunner::Result given_up = std::vector<Tensor>();
-  std::thread driver([&] { given_up = job.RunOne(1, TrainingInput(4)); });
-  AwaitPending(*job.process(1).group, 1);
-  job.process(1).runner->CancelSteps(errors::Cancelled("interrupted"));
-  driver.join();
-  EXPECT_EQ(given_up.status().code(), absl::StatusCode::kCancelled) << given_up.status();
-  const absl::Status status = job.RunOne(0, TrainingInput(4)).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
-  EXPECT_TRUE(absl::StrContains(status.message(), "interrupted")) << status;
-  for (int i = 0; i < 2; ++i) ExpectSame(StateOf(*job.process(i).runner), before);
-}
-
 TEST(Processes, StepsThatAreStartedFindEachOtherAsWell) {
   JobOptions options;
   options.replicas = {1, 1};
@@ -694,26 +358,6 @@ TEST(Processes, StepsThatAreStartedFindEachOtherAsWell) {
     }
     ExpectSame(*results[0], *results[1]);
   }
-}
-
-TEST(Processes, WithoutAGroupAStepIsAborted) {
-  JobOptions options;
-  options.replicas = {1};
-  Job job(options, TrainingStep);
-  ASSERT_TRUE(job.opened());
-  SessionOptions session;
-  session.between_processes = std::make_shared<collective::GroupRuntime>(false);
-  auto runner = LocalRunner::Create(*job.process(0).builder, std::move(session));
-  ASSERT_TRUE(runner.ok()) << runner.status();
-  ASSERT_TRUE((*runner)->Initialize().ok());
-  const auto signature = [&] {
-    const auto builder = NewReplicaBuilder({.devices = {"/device:CPU:0"}, .spans_processes = true});
-    return *TrainingStep(**builder);
-  }();
-  ASSERT_TRUE((*runner)->AddProgram(signature).ok());
-  const absl::Status status = (*runner)->Run(0, TrainingInput(4)).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
-  EXPECT_TRUE(absl::StrContains(status.message(), "no group")) << status;
 }
 
 }  // namespace

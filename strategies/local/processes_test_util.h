@@ -138,6 +138,30 @@ class Job {
   bool opened_ = true;
 };
 
+// A step of "train": two variables, "weights" and "table", one of which has sparse gradients, moved
+// by squares of whole numbers, so that no order of sums shows. Fetches the sum of all outputs and
+// the number of examples.
+absl::StatusOr<RunSignature> TrainingStep(StrategyBuilder& builder);
+StepInput TrainingInput(int64_t size);
+
+// A step over the numbers of a batch. `replica_fn` gets those of its replica; `end` may add to the
+// signature before the step ends.
+Program Step(std::function<absl::Status(const ReplicaContext& replica, Output part)> replica_fn,
+             std::function<absl::Status(StrategyBuilder& builder, RunSignature& signature)> end);
+StepInput InputOf(const std::vector<float>& batch, int64_t step = 0);
+
+// Building blocks of programs.
+Output Placeholder(const Scope& scope, const std::string& name, DataType dtype, PartialShape shape);
+Output SumOf(const Scope& scope, const Output& part);
+// A float32 scalar that begins with 0 and is not trained.
+VariableSpec ScalarVariable(const std::string& name, Synchronization synchronization,
+                            Aggregation aggregation);
+
+std::vector<float> Floats(const Tensor& tensor);
+void ExpectSame(const std::vector<Tensor>& got, const std::vector<Tensor>& expected);
+std::vector<Tensor> StateOf(LocalRunner& runner);
+float ValueOf(Job& job, int process, const std::string& name);
+
 }  // namespace tandem::testing
 
 #endif  // TANDEM_STRATEGIES_LOCAL_PROCESSES_TEST_UTIL_H_
