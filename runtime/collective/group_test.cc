@@ -350,6 +350,25 @@ TEST(GroupFormation, NamesWhoDidNotCome) {
   });
 }
 
+TEST(GroupFormation, EndsWhenItsCallerWishes) {
+  const absl::Status enough = errors::Cancelled("enough");
+  for (const TransportKind transport : {TransportKind::kTcp, TransportKind::kSharedMemory}) {
+    GroupOptions options = TestOptions(2, transport);
+    InMemoryStore store;
+    int asked = 0;
+    const auto check = [&] { return ++asked < 3 ? absl::OkStatus() : enough; };
+    // Where the other one is not known, and where it is known and does not connect.
+    EXPECT_EQ(Group::Form(options, &store, check).status(), enough);
+    EXPECT_EQ(asked, 3);
+    GroupOptions other = options;
+    other.rank = 1;
+    EXPECT_EQ(Group::Form(other, &store, [&] { return enough; }).status(), enough);
+    asked = 0;
+    EXPECT_EQ(Group::Form(options, &store, check).status(), enough);
+    EXPECT_EQ(asked, 3);
+  }
+}
+
 TEST(GroupFormation, RefusesAnotherIncarnation) {
   GroupOptions options = TestOptions(2, TransportKind::kTcp);
   options.form_timeout = absl::Seconds(2);

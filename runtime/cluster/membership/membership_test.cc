@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "core/base/log.h"
 #include "core/base/mutex.h"
+#include "core/base/status.h"
 #include "core/io/file.h"
 #include "gtest/gtest.h"
 #include "runtime/cluster/membership/rendezvous.h"
@@ -177,6 +178,52 @@ TEST_F(MembershipTest, AVoteReplacesADeadChief) {
     EXPECT_EQ(group.generation.members_size(), 2);
   }
   EXPECT_TRUE(members[1]->is_chief());
+}
+
+TEST_F(MembershipTest, AGroupThatIsGivenUpIsFormedAgain) {
+  const auto members = StartAll(3, 3);
+  uint64_t generation = 0;
+  for (const auto& member : members) generation = GroupOf(*member).generation.number();
+  // By the chief, and by another one.
+  for (const int who : {0, 2}) {
+    members[who]->GiveUpGroup(generation + 7, errors::Unavailable("of another generation"));
+    EXPECT_TRUE(members[who]->CurrentGroup().has_value());
+    absl::Status waited;
+    std::thread waiter([&] { waited = members[1]->Barrier(generation, "never", Soon()); });
+    members[who]->GiveUpGroup(generation, errors::Unavailable("the cable is broken"));
+    EXPECT_FALSE(members[who]->CurrentGroup().has_value());
+    waiter.join();
+    EXPECT_TRUE(absl::IsAborted(waited)) << waited;
+    EXPECT_TRUE(absl::StrContains(waited.message(), absl::StrCat("worker:", who))) << waited;
+    EXPECT_TRUE(absl::StrContains(waited.message(), "the cable is broken")) << waited;
+    const uint64_t former = generation;
+    for (const auto& member : members) {
+      const Group group = GroupOf(*member, former);
+      EXPECT_EQ(group.generation.members_size(), 3);
+      generation = group.generation.number();
+    }
+  }
+}
+
+TEST_F(MembershipTest, FoldersThatMembersDoNotShareDecideNothing) {
+  std::vector<std::unique_ptr<Membership>> members;
+  for (int i = 0; i < 2; ++i) {
+    MembershipConfig config = Config(i, 2, 2, 2);
+    config.folder = absl::StrCat(::testing::TempDir(), "/own_", getpid(), "_", i);
+    config.folder_decides = false;
+    members.push_back(Start(std::move(config)));
+  }
+  for (int i = 0; i < 2; ++i) {
+    const Group group = GroupOf(*members[i]);
+    EXPECT_EQ(group.generation.members_size(), 2);
+    EXPECT_EQ(group.rank, i);
+  }
+  // The fence is there all the same.
+  const uint64_t generation = GroupOf(*members[0]).generation.number();
+  const std::string file = absl::StrCat(::testing::TempDir(), "/own_", getpid(), "_0/checkpoint");
+  EXPECT_TRUE(WriteFileAtomically(members[0]->ChiefFiles(generation).get(), file, "x").ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      WriteFileAtomically(members[0]->ChiefFiles(generation + 1).get(), file, "y")));
 }
 
 TEST_F(MembershipTest, HalfWithoutAnArbiterIsAMinorityAndSaysSo) {

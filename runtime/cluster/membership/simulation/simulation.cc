@@ -226,6 +226,11 @@ void World::Fault(int kind, int a, int b, absl::Duration length, double p) {
       LogIf("FAULT ", Name(a), " leaves");
       process.node().Leave(now_);
       return;
+    case 10:  // Its program cannot go on with the group, of which nobody is missing.
+      if (!process.alive() || process.paused_until > now_) return;
+      LogIf("FAULT ", Name(a), " gives its group up");
+      process.node().GiveUpGroup(now_, absl::UnavailableError("its connections broke"));
+      return;
     default:
       return;
   }
@@ -236,7 +241,8 @@ void World::MakeFaults() {
   // Some runs have a favourite.
   const int favourite = random_.Chance(0.5) ? random_.Below(10) : -1;
   const absl::Duration pace = random_.Between(absl::Seconds(1), absl::Seconds(12));
-  for (int number = 0; when < absl::UnixEpoch() + kFaultsFor; ++number) {
+  int number = 0;
+  for (; when < absl::UnixEpoch() + kFaultsFor; ++number) {
     const int kind = favourite >= 0 && random_.Chance(0.6) ? favourite : random_.Below(10);
     const int a = random_.Below(num_processes_);
     const int b = random_.Below(num_processes_);
@@ -249,6 +255,18 @@ void World::MakeFaults() {
       At(when, -1, 0, [this, kind, a, b, length, p] { Fault(kind, a, b, length, p); });
     }
     when += random_.Between(absl::Milliseconds(100), pace);
+  }
+  // In some runs programs give their groups up, too.
+  Random more(options_.seed ^ 0x67726f7570u);
+  if (more.Chance(0.5)) return;
+  when = absl::UnixEpoch() + more.Between(absl::Seconds(1), absl::Seconds(20));
+  for (; when < absl::UnixEpoch() + kFaultsFor; ++number) {
+    const int a = more.Below(num_processes_);
+    ++result_.num_faults;
+    if (!absl::c_linear_search(options_.without_faults, number)) {
+      At(when, -1, 0, [this, a] { Fault(10, a, a, absl::ZeroDuration(), 0); });
+    }
+    when += more.Between(absl::Seconds(1), absl::Seconds(20));
   }
 }
 
