@@ -2,8 +2,6 @@
 
 #include <cstdlib>
 
-#include "strategies/strategy.h"
-
 namespace tandem {
 namespace {
 
@@ -27,7 +25,5 @@ bool IsChiefByEnvironment() {
   const absl::StatusOr<ClusterConfig> config = ParseClusterConfig(document);
   return !config.ok() || IsChief(*config);
 }
-
-bool Strategy::is_chief() const { return IsChiefByEnvironment(); }
 
 }  // namespace tandem

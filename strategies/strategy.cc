@@ -4,18 +4,19 @@
 #include <utility>
 #include <vector>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status.h"
 #include "core/graph/device_name.h"
 #include "runtime/cluster/cluster_config.h"
+#include "runtime/cluster/job_environment.h"
 #include "runtime/device/device.h"
 #include "strategies/central_storage/central_storage.h"
+#include "strategies/chief.h"
 #include "strategies/local/local_runner.h"
 #include "strategies/mirrored/mirrored.h"
 #include "strategies/one_device/one_device.h"
+#include "strategies/replica_devices.h"
 
 namespace tandem {
 namespace {
@@ -84,48 +85,21 @@ class LocalStrategy final : public Strategy {
   const std::shared_ptr<DeviceSet> devices_;
 };
 
-std::vector<std::string> DevicesOfType(const DeviceSet& devices, const std::string& type) {
-  std::vector<std::string> names;
-  for (const auto& device : devices.devices()) {
-    if (device->type() == type) names.push_back(device->name());
-  }
-  return names;
-}
-
 absl::StatusOr<std::unique_ptr<Strategy>> OverDevices(LocalStrategy::Kind kind,
                                                       const Strategy::ReplicaOptions& options) {
-  // As many as there can be devices of a type (runtime/device/device.h).
-  constexpr int kMostReplicas = 256;
-  if (options.replicas < 0 || options.replicas > kMostReplicas) {
-    return errors::InvalidArgument(options.replicas, " replicas; 1 to ", kMostReplicas,
-                                   " are possible");
-  }
   if (options.bucket_bytes <= 0 || options.collective_timeout <= absl::ZeroDuration()) {
     return errors::InvalidArgument("buckets of ", options.bucket_bytes, " bytes and a timeout of ",
                                    absl::FormatDuration(options.collective_timeout),
                                    " were asked for; both must be positive");
   }
-  const std::string type = absl::AsciiStrToUpper(options.device_type);
-  std::shared_ptr<DeviceSet> devices;
-  if (std::getenv("TANDEM_DEVICES") == nullptr && options.replicas > 0) {
-    TANDEM_ASSIGN_OR_RETURN(devices, DeviceSet::Create({{type, options.replicas}}));
-  } else {
-    TANDEM_ASSIGN_OR_RETURN(devices, DeviceSet::FromEnvironment());
-  }
-  std::vector<std::string> replicas = DevicesOfType(*devices, type);
-  if (replicas.empty() || options.replicas > static_cast<int>(replicas.size())) {
-    return errors::InvalidArgument(std::max(options.replicas, 1), " replicas on devices of type ",
-                                   type, ", but there are ", replicas.size(),
-                                   "; declare more with TANDEM_DEVICES=", type, ":",
-                                   std::max(options.replicas, 1));
-  }
-  if (options.replicas > 0) replicas.resize(static_cast<size_t>(options.replicas));
+  TANDEM_ASSIGN_OR_RETURN(ReplicaDevices devices,
+                          ChooseReplicaDevices(options.device_type, options.replicas));
   ReplicaBuilderOptions builder;
-  builder.devices = std::move(replicas);
+  builder.devices = std::move(devices.replicas);
   builder.virtual_replicas = options.virtual_replicas;
   builder.bucket_bytes = options.bucket_bytes;
   return std::make_unique<LocalStrategy>(kind, std::move(builder), options.collective_timeout,
-                                         std::move(devices));
+                                         std::move(devices.devices));
 }
 
 // The fastest type that the environment declares devices of.
@@ -137,18 +111,19 @@ absl::StatusOr<std::string> FastestType() {
   return errors::FailedPrecondition("the environment declares no devices");
 }
 
-// What TF_CONFIG says may be done here: one task can train by itself.
-absl::Status CheckTfConfig(const char* document) {
-  const absl::StatusOr<ClusterConfig> config = ParseClusterConfig(document);
-  if (!config.ok()) return WithContext(config.status(), "TF_CONFIG");
-  // An evaluator is not part of its cluster.
-  const int others = config->task.has_value() && config->Address(*config->task) == nullptr ? 1 : 0;
-  const int tasks = config->num_tasks() + others;
-  if (tasks <= 1) return absl::OkStatus();
-  return errors::Unimplemented(
-      "TF_CONFIG has ", tasks,
-      " tasks, but training over more than one is not supported yet; unset it, or set "
-      "TANDEM_STRATEGY=mirrored, to train on this machine's devices");
+// The strategy of a process for which nobody has named one.
+absl::StatusOr<std::string> NameByJob() {
+  TANDEM_ASSIGN_OR_RETURN(const absl::optional<JobEnvironment> job, ReadJobEnvironment());
+  if (!job.has_value()) return std::string("mirrored");
+  const ClusterConfig& config = job->config;
+  const auto has = [&config](const char* name) {
+    const auto found = config.jobs.find(name);
+    return found != config.jobs.end() && !found->second.empty();
+  };
+  // What is not supported is explained by the strategy that would do it.
+  const bool is_evaluator = config.task.has_value() && config.task->job == "evaluator";
+  return std::string(job->max_workers > 1 || is_evaluator || has("ps") ? "multi_worker_mirrored"
+                                                                       : "mirrored");
 }
 
 }  // namespace
@@ -181,17 +156,24 @@ absl::StatusOr<std::unique_ptr<Strategy>> Strategy::CentralStorage(ReplicaOption
 
 absl::StatusOr<std::unique_ptr<Strategy>> Strategy::FromEnvironment() {
   const char* const wished = std::getenv("TANDEM_STRATEGY");
-  const char* const cluster = std::getenv("TF_CONFIG");
-  if (wished == nullptr && cluster != nullptr) TANDEM_RETURN_IF_ERROR(CheckTfConfig(cluster));
-  const std::string name = wished == nullptr ? "mirrored" : wished;
+  std::string name;
+  if (wished != nullptr) {
+    name = wished;
+  } else {
+    TANDEM_ASSIGN_OR_RETURN(name, NameByJob());
+  }
   TANDEM_ASSIGN_OR_RETURN(const std::string type, FastestType());
   if (name == "one_device") return OneDevice({.device = absl::StrCat("/device:", type, ":0")});
+  if (name == "multi_worker_mirrored") return MultiWorkerMirrored({.device_type = type});
   ReplicaOptions options;
   options.device_type = type;
   if (name == "mirrored") return Mirrored(options);
   if (name == "central_storage") return CentralStorage(options);
-  return errors::InvalidArgument("TANDEM_STRATEGY is '", name,
-                                 "'; it can be one_device, mirrored or central_storage");
+  return errors::InvalidArgument(
+      "TANDEM_STRATEGY is '", name,
+      "'; it can be one_device, mirrored, central_storage or multi_worker_mirrored");
 }
+
+bool Strategy::is_chief() const { return IsChiefByEnvironment(); }
 
 }  // namespace tandem

@@ -2,8 +2,10 @@
 #include "strategies/strategy.h"
 
 #include <cstdlib>
+#include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace tandem {
@@ -32,7 +34,11 @@ class FromEnvironment : public ::testing::Test {
 
  private:
   static void Clear() {
-    for (const char* name : {"TANDEM_STRATEGY", "TANDEM_DEVICES", "TF_CONFIG"}) unsetenv(name);
+    for (const char* name :
+         {"TANDEM_STRATEGY", "TANDEM_DEVICES", "TF_CONFIG", "TANDEM_WORKERS", "TANDEM_RENDEZVOUS",
+          "TANDEM_SHARED_FOLDER", "RANK", "WORLD_SIZE", "MASTER_ADDR", "LOCAL_WORLD_SIZE"}) {
+      unsetenv(name);
+    }
   }
 };
 
@@ -42,6 +48,8 @@ constexpr char kTwoTasks[] =
     R"({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}})";
 constexpr char kEvaluator[] =
     R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "evaluator", "index": 0}})";
+constexpr char kServers[] =
+    R"({"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, "task": {"type": "worker", "index": 0}})";
 
 TEST_F(FromEnvironment, IsMirroredOverAllDevicesWhenItSaysNothing) {
   EXPECT_EQ(Made(), "mirrored of 1 on device:CPU:0");
@@ -78,16 +86,63 @@ TEST_F(FromEnvironment, RefusesANameThatIsNone) {
 TEST_F(FromEnvironment, TrainsAloneInAClusterOfOneTaskOnly) {
   Set("TF_CONFIG", kOneTask);
   EXPECT_EQ(Made(), "mirrored of 1 on device:CPU:0");
-  for (const char* several : {kTwoTasks, kEvaluator}) {
-    Set("TF_CONFIG", several);
-    const absl::Status status = Strategy::FromEnvironment().status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
-    EXPECT_TRUE(absl::StrContains(status.message(), "2 tasks")) << status;
-  }
+  Set("TF_CONFIG", kTwoTasks);
+  EXPECT_EQ(Made(), "multi_worker_mirrored of 1 on device:CPU:0");
+  Set("TANDEM_DEVICES", "CPU:2");
+  EXPECT_EQ(Made(), "multi_worker_mirrored of 2 on device:CPU:0 device:CPU:1");
   Set("TF_CONFIG", "{");
   const absl::Status status = Strategy::FromEnvironment().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "TF_CONFIG")) << status;
+}
+
+TEST_F(FromEnvironment, AJobThatMayGrowHasSeveralWorkers) {
+  Set("TF_CONFIG", kOneTask);
+  Set("TANDEM_WORKERS", "1:4");
+  Set("TANDEM_RENDEZVOUS", "a:2");
+  EXPECT_EQ(Made(), "multi_worker_mirrored of 1 on device:CPU:0");
+  Set("TANDEM_WORKERS", "1:1");
+  EXPECT_EQ(Made(), "mirrored of 1 on device:CPU:0");
+}
+
+TEST_F(FromEnvironment, KnowsWhatLaunchersSay) {
+  Set("RANK", "1");
+  Set("WORLD_SIZE", "2");
+  const auto strategy = Strategy::FromEnvironment();
+  ASSERT_TRUE(strategy.ok()) << strategy.status();
+  EXPECT_EQ((*strategy)->name(), "multi_worker_mirrored");
+  ASSERT_NE((*strategy)->workers(), nullptr);
+  EXPECT_EQ((*strategy)->workers()->rank(), 1);
+  EXPECT_EQ((*strategy)->workers()->size(), 2);
+  EXPECT_FALSE((*strategy)->is_chief());
+  Set("RANK", "2");
+  const absl::Status status = Strategy::FromEnvironment().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "RANK")) << status;
+}
+
+TEST_F(FromEnvironment, SaysWhatIsNotSupported) {
+  for (const auto& [cluster, words] :
+       {std::make_pair(kEvaluator, "evaluator"), std::make_pair(kServers, "parameter servers")}) {
+    Set("TF_CONFIG", cluster);
+    const absl::Status status = Strategy::FromEnvironment().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), words)) << status;
+  }
+}
+
+TEST_F(FromEnvironment, SeveralWorkersAreAJob) {
+  Set("TANDEM_STRATEGY", "multi_worker_mirrored");
+  absl::Status status = Strategy::FromEnvironment().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "tandem launch")) << status;
+  // If it is asked for, one worker is a job, too.
+  Set("TF_CONFIG", kOneTask);
+  EXPECT_EQ(Made(), "multi_worker_mirrored of 1 on device:CPU:0");
+  Set("TANDEM_SHARED_FOLDER", "maybe");
+  status = Strategy::FromEnvironment().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "TANDEM_SHARED_FOLDER=maybe")) << status;
 }
 
 TEST_F(FromEnvironment, AStrategyThatIsNamedDoesNotLookAtTheCluster) {
@@ -127,6 +182,28 @@ TEST(ReplicaOptions, RefusesWhatIsNotPositive) {
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Strategy::Mirrored({.collective_timeout = absl::ZeroDuration()}).status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+TEST(MultiWorkerOptions, RefusesWhatMakesNoSense) {
+  const auto refuse = [](auto edit, const char* words) {
+    Strategy::MultiWorkerOptions options;
+    options.job.emplace();
+    options.job->source = "a test";
+    options.job->config.jobs["worker"] = {{0, "a:1"}, {1, "b:1"}};
+    options.job->config.task = TaskId{"worker", 0};
+    options.job->min_workers = options.job->max_workers = 2;
+    edit(options);
+    const absl::Status status = Strategy::MultiWorkerMirrored(options).status();
+    EXPECT_FALSE(status.ok()) << words;
+    EXPECT_TRUE(absl::StrContains(status.message(), words)) << status;
+  };
+  using Options = Strategy::MultiWorkerOptions;
+  refuse([](Options& o) { o.bucket_bytes = 0; }, "buckets of 0 bytes");
+  refuse([](Options& o) { o.first_bucket_bytes = -1; }, "the first of -1");
+  refuse([](Options& o) { o.transport = "pigeon"; }, "'pigeon'");
+  refuse([](Options& o) { o.replicas = -1; }, "-1 replicas");
+  refuse([](Options& o) { o.virtual_replicas = 1; }, "virtual_replicas");
+  refuse([](Options& o) { o.collective_timeout = absl::ZeroDuration(); }, "collective");
 }
 
 TEST(Runner, IsForABuilderOfItsOwnStrategy) {
