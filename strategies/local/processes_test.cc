@@ -176,6 +176,41 @@ TEST(Processes, WhatReplicasBringIsGatheredInTheirOrder) {
   }
 }
 
+// As an evaluation does: nothing but what is fetched makes the replicas take part.
+TEST(Processes, ResultsAfterTheStepNeedNoTargets) {
+  const Program program = [](StrategyBuilder& builder) -> absl::StatusOr<RunSignature> {
+    RunSignature signature;
+    TANDEM_RETURN_IF_ERROR(builder.BeginStep("evaluate"));
+    PerReplica parts;
+    PerReplica sums;
+    TANDEM_RETURN_IF_ERROR(builder.Run([&](const ReplicaContext& replica) {
+      signature.feeds.push_back(absl::StrCat("part/replica_", replica.replica()));
+      parts.push_back(
+          Placeholder(builder.host_scope(), signature.feeds.back(), kFloat32, PartialShape({-1})));
+      sums.push_back(SumOf(replica.scope(), parts.back()));
+      return replica.scope().status();
+    }));
+    TANDEM_RETURN_IF_ERROR(builder.EndStep().status());
+    TANDEM_ASSIGN_OR_RETURN(const Output sum, builder.ReduceToHost(Reduction::kSum, sums));
+    TANDEM_ASSIGN_OR_RETURN(const Output all, builder.GatherToHost(parts, 0));
+    signature.fetches = {sum.name(), all.name()};
+    return signature;
+  };
+  for (const std::vector<int>& replicas : {std::vector<int>{3}, {2, 1}, {1, 1}}) {
+    JobOptions options;
+    options.replicas = replicas;
+    Job job(options, program);
+    ASSERT_TRUE(job.opened());
+    StepInput input = InputOf({1, 2, 3, 4, 5});
+    input.values.clear();
+    for (const StrategyRunner::Result& result : job.Run(input)) {
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_EQ((*result)[0].ScalarValue<float>(), 15);
+      EXPECT_EQ(Floats((*result)[1]), std::vector<float>({1, 2, 3, 4, 5}));
+    }
+  }
+}
+
 TEST(Processes, OfUnknownRankOnlyTheFirstAxisCanBeJoined) {
   const auto builder = NewReplicaBuilder({.devices = {"/device:CPU:0"}, .spans_processes = true});
   ASSERT_TRUE(builder.ok()) << builder.status();
