@@ -44,23 +44,33 @@ int ExitCodeOf(const absl::Status& status) {
 
 absl::StatusOr<std::vector<EpochResult>> Trainer::FitRun::Run() {
   if (!options_.checkpoint_dir.empty()) {
-    TANDEM_ASSIGN_OR_RETURN(checkpoints_, FitCheckpoints::Open(options_, trainer_.is_chief()));
+    // Of several workers the first meeting tells who writes.
+    const bool writes = workers_ == nullptr && trainer_.is_chief();
+    TANDEM_ASSIGN_OR_RETURN(checkpoints_, FitCheckpoints::Open(options_, writes));
+    if (workers_ != nullptr) {
+      TANDEM_RETURN_IF_ERROR(workers_->SetFolder(options_.checkpoint_dir));
+    }
   }
   absl::Status status;
-  std::vector<CallbackPtr> begun;
-  for (const CallbackPtr& callback : options_.callbacks) {
-    status = callback->OnBegin(trainer_);
-    if (!status.ok()) break;
-    begun.push_back(callback);
+  if (checkpoints_ != nullptr || workers_ != nullptr) {
+    status = CheckCallbackNames(options_.callbacks);
   }
   if (status.ok() && checkpoints_ != nullptr) status = Resume();
-  if (status.ok()) status = Train();
-  // Before callbacks put the best variables in the place of the last ones.
-  if (checkpoints_ != nullptr) {
-    status = EndCheckpoints(status);
-  } else if (IsStop(status)) {
-    status = WithMore(status, "; there are no checkpoints of it (FitOptions::checkpoint_dir)");
+  if (status.ok() && workers_ != nullptr) status = workers_->has_met() ? EnterGroup() : Meet();
+  std::vector<CallbackPtr> begun;
+  if (status.ok()) {
+    for (const CallbackPtr& callback : options_.callbacks) {
+      status = callback->OnBegin(trainer_);
+      if (!status.ok()) break;
+      begun.push_back(callback);
+    }
   }
+  if (status.ok()) {
+    have_callbacks_begun_ = true;
+    status = RestoreCallbacks(options_.callbacks, std::exchange(kept_callbacks_, {}));
+  }
+  // Before callbacks put the best variables in the place of the last ones.
+  status = status.ok() ? TrainAndSave() : EndCheckpoints(status);
   // A request is fulfilled once.
   trainer_.stop_.store(StopReason::kNone, std::memory_order_relaxed);
   for (const CallbackPtr& callback : begun) {
@@ -71,13 +81,41 @@ absl::StatusOr<std::vector<EpochResult>> Trainer::FitRun::Run() {
   return std::move(history_);
 }
 
+absl::Status Trainer::FitRun::TrainAndSave() {
+  for (int attempts = 1;; ++attempts) {
+    const absl::Status status = EndCheckpoints(Train());
+    if (workers_ == nullptr) return status;
+    if (!status.ok() && !IsStop(status)) {
+      workers_->Leave();
+      return status;
+    }
+    // Nobody ends before the chief has saved: it would be one that was lost.
+    absl::Status ended = workers_->Barrier("the end of Fit");
+    if (ended.ok()) {
+      // Nor before all know that. Whoever misses it now was the last to be told.
+      workers_->Barrier("the end of Fit is known").IgnoreError();
+      return status;
+    }
+    if (!status.ok()) return status;
+    // Maybe another one was lost in the last step; then that needs the state of this one. Where the
+    // state is that of the end, Train has nothing to do.
+    if (absl::IsAborted(ended) && attempts < trainer_.options_.max_step_attempts) ended = Meet();
+    if (ended.ok()) continue;
+    TANDEM_LOG(Warning) << "the training is done here; whether it is at the other workers is not "
+                        << "known: " << ended.message();
+    return status;
+  }
+}
+
 absl::Status Trainer::FitRun::Train() {
   // One that is resumed in mid-epoch ends that epoch, whatever callbacks wanted.
   while (epoch_ < options_.epochs && (!ends_ || running_.has_value())) {
     TANDEM_RETURN_IF_ERROR(CheckStop());
+    moved_ = false;
     BeginEpoch();
     // Nothing may be in flight when the callers look at the variables.
     TANDEM_RETURN_IF_ERROR(LandAll(TrainEpoch()));
+    if (moved_) continue;
     TANDEM_RETURN_IF_ERROR(RestoreWithoutBatch());
     if (progress_.step == 0) {
       return errors::InvalidArgument("epoch ", epoch_ + 1,
@@ -106,7 +144,11 @@ void Trainer::FitRun::BeginEpoch() {
 absl::Status Trainer::FitRun::TrainEpoch() {
   for (int64_t started = progress_.step; !ends_; ++started) {
     TANDEM_RETURN_IF_ERROR(CheckStop());
-    TANDEM_ASSIGN_OR_RETURN(absl::optional<std::vector<Tensor>> batch, input_.Next(started));
+    if (workers_ != nullptr && !workers_->has_met()) {
+      TANDEM_RETURN_IF_ERROR(Meet());
+      if (moved_) return absl::OkStatus();
+    }
+    TANDEM_ASSIGN_OR_RETURN(absl::optional<std::vector<Tensor>> batch, TakeBatch(started));
     if (!batch.has_value()) break;
     TANDEM_RETURN_IF_ERROR(CheckBatch(*batch));
     TANDEM_RETURN_IF_ERROR(trainer_.Prepare(*batch));
@@ -116,7 +158,10 @@ absl::Status Trainer::FitRun::TrainEpoch() {
       totals_.emplace(trainer_.metrics_, trainer_.train_step_.metric_sums);
     }
     TANDEM_ASSIGN_OR_RETURN(Flight flight, NewFlight(*std::move(batch)));
-    if (trainer_.runner_->max_steps_in_flight() == 1) {
+    if (workers_ != nullptr) {
+      TANDEM_ASSIGN_OR_RETURN(const bool is_done, RunTogether(flight));
+      if (!is_done) return absl::OkStatus();
+    } else if (trainer_.runner_->max_steps_in_flight() == 1) {
       // On this thread, without a hand-over.
       TANDEM_ASSIGN_OR_RETURN(const std::vector<Tensor> fetched,
                               trainer_.RunStep(flight.program, flight.input, NameOf(flight)));
@@ -132,13 +177,18 @@ absl::Status Trainer::FitRun::TrainEpoch() {
   return absl::OkStatus();
 }
 
+NextBatch::Result Trainer::FitRun::TakeBatch(int64_t started) {
+  if (given_batch_.has_value()) return std::exchange(given_batch_, absl::nullopt);
+  return input_.Next(started);
+}
+
 absl::Status Trainer::FitRun::EndEpoch() {
   EpochResult result = totals_->Result(absl::Now() - begin_);
   result.damaged = input_.damaged();
   SayDamage(result.damaged);
   if (options_.validation.has_value()) {
-    absl::StatusOr<EpochResult> validation = trainer_.EvaluateUnlessStopped(
-        Epochs(*options_.validation), [this] { return CheckStop(); });
+    absl::StatusOr<EpochResult> validation = ValidateTogether();
+    if (moved_) return absl::OkStatus();
     if (!validation.ok()) return WithContext(validation.status(), "validation");
     result.validation = std::make_shared<EpochResult>(*std::move(validation));
   }
@@ -163,11 +213,24 @@ void Trainer::FitRun::SayDamage(int64_t damaged) {
                       << input_.DescribeDamage();
 }
 
-absl::Status Trainer::FitRun::CheckStop() const {
-  const StopReason reason = trainer_.stop_.load(std::memory_order_relaxed);
+bool Trainer::FitRun::IsStopWanted() const {
+  return trainer_.stop_.load(std::memory_order_relaxed) != StopReason::kNone ||
+         signals_.received() != 0;
+}
+
+absl::Status Trainer::FitRun::CheckStop() {
+  if (!IsStopWanted()) return absl::OkStatus();
+  if (workers_ == nullptr) return StopNow();
   const int signal = signals_.received();
-  if (reason == StopReason::kNone && signal == 0) return absl::OkStatus();
-  return Stopped(reason, signal, trainer_.step_);
+  const bool leaves = signal == SIGTERM || signal == SIGHUP ||
+                      trainer_.stop_.load(std::memory_order_relaxed) == StopReason::kPreempted;
+  if (leaves && !std::exchange(has_asked_to_leave_, true)) workers_->RequestPreemption();
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::FitRun::StopNow() const {
+  return Stopped(trainer_.stop_.load(std::memory_order_relaxed), signals_.received(),
+                 trainer_.step_);
 }
 
 absl::Status Trainer::FitRun::WithMore(const absl::Status& status, absl::string_view more) {
@@ -203,7 +266,8 @@ absl::StatusOr<std::vector<EpochResult>> Trainer::FitKnowing(int64_t steps, cons
         "a training is to be resumed (FitOptions::resume), but there is no folder of checkpoints "
         "(checkpoint_dir)");
   }
-  if (!is_chief() && !(options.log_dir.empty() && options.checkpoint_dir.empty())) {
+  if (strategy_.workers() == nullptr && !is_chief() &&
+      !(options.log_dir.empty() && options.checkpoint_dir.empty())) {
     TANDEM_LOG(Info) << "another worker of this job (the chief) writes its log and its checkpoints";
   }
   if (options.log_dir.empty()) return FitRun(*this, data, options, steps).Run();

@@ -19,7 +19,7 @@ absl::StatusOr<std::unique_ptr<FitCheckpoints>> FitCheckpoints::Open(const FitOp
   std::unique_ptr<FitCheckpoints> checkpoints(new FitCheckpoints(options));
   if (!writes) {
     // What is there otherwise may be what the other one has just begun.
-    if (options.resume) TANDEM_RETURN_IF_ERROR(checkpoints->Look());
+    if (options.resume) TANDEM_RETURN_IF_ERROR(checkpoints->Look(/*may_go_on=*/true));
     return checkpoints;
   }
   if (options.checkpoints.files == PosixFileSystem()) {
@@ -27,20 +27,20 @@ absl::StatusOr<std::unique_ptr<FitCheckpoints>> FitCheckpoints::Open(const FitOp
     TANDEM_RETURN_IF_ERROR(options.checkpoints.files->MakeDirectories(options.checkpoint_dir));
     TANDEM_ASSIGN_OR_RETURN(checkpoints->lock_, FolderLock::Take(options.checkpoint_dir));
   }
-  TANDEM_RETURN_IF_ERROR(checkpoints->Look());
+  TANDEM_RETURN_IF_ERROR(checkpoints->Look(options.resume));
   TANDEM_ASSIGN_OR_RETURN(checkpoints->manager_,
                           CheckpointManager::Create(options.checkpoint_dir, options.checkpoints));
   return checkpoints;
 }
 
-absl::Status FitCheckpoints::Look() {
+absl::Status FitCheckpoints::Look(bool may_go_on) {
   FileSystem* const files = options_.checkpoints.files;
   const std::string& folder = options_.checkpoint_dir;
   const absl::StatusOr<std::vector<std::string>> there = CheckpointsNewestFirst(files, folder);
   if (absl::IsNotFound(there.status())) return absl::OkStatus();
   if (!there.ok()) return there.status();
   if (there->empty()) return absl::OkStatus();
-  if (!options_.resume) {
+  if (!may_go_on) {
     return errors::FailedPrecondition(
         "the folder '", folder, "' has ", there->size(), " checkpoint",
         there->size() == 1 ? "" : "s", " of an earlier training, the newest of which is '",
@@ -108,6 +108,52 @@ absl::StatusOr<StrategyState> FitCheckpoints::TakeVariables(const StrategyBuilde
   return std::move(loaded->tensors);
 }
 
+absl::Status FitCheckpoints::LookAgain() {
+  found_.reset();
+  Forget();
+  return Look(/*may_go_on=*/true);
+}
+
+void FitCheckpoints::Forget() {
+  checkpoint_.reset();
+  variables_.clear();
+}
+
+StrategyState FitCheckpoints::Variables() const {
+  return StrategyState(variables_.begin(), variables_.end());
+}
+
+absl::Status FitCheckpoints::Lead(std::shared_ptr<FileSystem> files, bool is_beginning) {
+  // Waits for what is being written with the former files, in vain if they are fenced off by now.
+  manager_.reset();
+  if (is_beginning && !options_.resume) TANDEM_RETURN_IF_ERROR(Look(/*may_go_on=*/false));
+  CheckpointManagerOptions options = options_.checkpoints;
+  // Other file systems are those of tests.
+  if (options.files == PosixFileSystem()) options.files = files.get();
+  TANDEM_ASSIGN_OR_RETURN(manager_, CheckpointManager::Create(options_.checkpoint_dir, options));
+  chief_files_ = std::move(files);
+  is_saved_ = false;
+  saving_ = -1;
+  return absl::OkStatus();
+}
+
+void FitCheckpoints::Follow() {
+  manager_.reset();
+  saving_ = -1;
+}
+
+void FitCheckpoints::NoteSaved() {
+  const int64_t step = std::exchange(saving_, -1);
+  if (step >= 0 && on_saved_) on_saved_(step);
+}
+
+absl::Status FitCheckpoints::Finish() {
+  if (!writes()) return absl::OkStatus();
+  const absl::Status status = manager_->Wait();
+  if (status.ok()) NoteSaved();
+  return Judge(status);
+}
+
 absl::Status FitCheckpoints::Judge(const absl::Status& status) {
   if (status.ok()) return status;
   is_saved_ = false;
@@ -124,7 +170,12 @@ absl::Status FitCheckpoints::Save(int64_t step, Capture capture, absl::optional<
   const absl::StatusOr<CheckpointManager::Saved> saved =
       manager_->Save(step, *std::move(tensors), metric);
   if (!saved.ok()) return Judge(saved.status());
-  if (*saved != CheckpointManager::Saved::kSkipped) is_saved_ = true;
+  if (*saved == CheckpointManager::Saved::kSkipped) return absl::OkStatus();
+  // The one before is there.
+  NoteSaved();
+  saving_ = step;
+  if (*saved == CheckpointManager::Saved::kDone) NoteSaved();
+  is_saved_ = true;
   return absl::OkStatus();
 }
 
@@ -168,7 +219,6 @@ absl::StatusOr<std::map<std::string, StrategyState>> SaveCallbacks(
 
 absl::Status RestoreCallbacks(const std::vector<CallbackPtr>& callbacks,
                               const std::map<std::string, StrategyState>& kept) {
-  TANDEM_RETURN_IF_ERROR(CheckCallbackNames(callbacks));
   std::set<std::string> names;
   for (const CallbackPtr& callback : callbacks) {
     const std::string name = callback->state_name();

@@ -14,19 +14,28 @@
 namespace tandem {
 
 absl::Status Trainer::FitRun::Resume() {
-  if (!checkpoints_->found().has_value()) return CheckCallbackNames(options_.callbacks);
-  TrainingState state = *std::exchange(checkpoints_->found(), absl::nullopt);
+  if (!checkpoints_->found().has_value()) return absl::OkStatus();
+  return GoTo(*std::exchange(checkpoints_->found(), absl::nullopt),
+              absl::StrCat("the checkpoint '", checkpoints_->prefix(), "'"));
+}
+
+absl::Status Trainer::FitRun::GoTo(TrainingState state, const std::string& where) {
+  where_ = where;
   if (state.seed != trainer_.options_.seed) {
-    return errors::InvalidArgument("the training to resume, '", checkpoints_->prefix(),
-                                   "', has the seed ", state.seed, ", this one has ",
-                                   trainer_.options_.seed, " (TrainerOptions::seed)");
+    return errors::InvalidArgument("the training of ", where_, " has the seed ", state.seed,
+                                   ", this one has ", trainer_.options_.seed,
+                                   " (TrainerOptions::seed)");
   }
-  TANDEM_RETURN_IF_ERROR(RestoreCallbacks(options_.callbacks, state.callbacks));
+  if (have_callbacks_begun_) {
+    TANDEM_RETURN_IF_ERROR(RestoreCallbacks(options_.callbacks, state.callbacks));
+  } else {
+    kept_callbacks_ = std::move(state.callbacks);
+  }
   TANDEM_RETURN_IF_ERROR(input_.Restore(state.input, [this] { return CheckStop(); }));
   const bool is_done = state.epoch >= options_.epochs || (state.ended && !state.running);
-  resumed_ = absl::StrCat(
-      is_done ? "the training is done: " : "goes on after ", state.step, " steps, ", state.epoch,
-      " epochs", state.ended ? ", ended by a callback" : "", " (", checkpoints_->prefix(), ")");
+  resumed_ = absl::StrCat(is_done ? "the training is done: " : "goes on after ", state.step,
+                          " steps, ", state.epoch, " epochs",
+                          state.ended ? ", ended by a callback" : "", " (", where_, ")");
   trainer_.step_ = state.step;
   epoch_ = state.epoch;
   ends_ = state.ended;
@@ -48,14 +57,23 @@ absl::Status Trainer::FitRun::CheckOptimizer() const {
     return absl::OkStatus();
   }
   return errors::InvalidArgument(
-      "the training of the checkpoint '", checkpoints_->prefix(),
-      "' would go on with another optimizer: ", absl::StrJoin(differences, "; "),
+      "the training of ", where_,
+      " would go on with another optimizer: ", absl::StrJoin(differences, "; "),
       ". Give the same, or say that this is meant (FitOptions::accept_optimizer_changes)");
 }
 
+bool Trainer::FitRun::IsPending() const {
+  return taken_.has_value() || (checkpoints_ != nullptr && checkpoints_->is_pending());
+}
+
 absl::Status Trainer::FitRun::RestoreVariables() {
-  if (checkpoints_ == nullptr || !checkpoints_->is_pending()) return absl::OkStatus();
-  TANDEM_ASSIGN_OR_RETURN(StrategyState state, checkpoints_->TakeVariables(*trainer_.builder_));
+  if (!IsPending()) return absl::OkStatus();
+  StrategyState state;
+  if (taken_.has_value()) {
+    state = *std::exchange(taken_, absl::nullopt);
+  } else {
+    TANDEM_ASSIGN_OR_RETURN(state, checkpoints_->TakeVariables(*trainer_.builder_));
+  }
   TANDEM_RETURN_IF_ERROR(CheckOptimizer());
   TANDEM_RETURN_IF_ERROR(trainer_.runner_->TakeState(std::move(state)));
   TANDEM_ASSIGN_OR_RETURN(const std::vector<std::string> unknown,
@@ -76,10 +94,12 @@ absl::Status Trainer::FitRun::RestoreVariables() {
 }
 
 absl::Status Trainer::FitRun::RestoreWithoutBatch() {
-  if (checkpoints_ == nullptr || !checkpoints_->is_pending()) return absl::OkStatus();
-  TANDEM_ASSIGN_OR_RETURN(const std::vector<Tensor> batch, input_.Sample());
-  TANDEM_RETURN_IF_ERROR(CheckBatch(batch));
-  TANDEM_RETURN_IF_ERROR(trainer_.Prepare(batch));
+  if (!IsPending()) return absl::OkStatus();
+  if (trainer_.runner_ == nullptr) {
+    TANDEM_ASSIGN_OR_RETURN(const std::vector<Tensor> batch, input_.Sample());
+    TANDEM_RETURN_IF_ERROR(CheckBatch(batch));
+    TANDEM_RETURN_IF_ERROR(trainer_.Prepare(batch));
+  }
   return RestoreVariables();
 }
 
@@ -89,7 +109,9 @@ absl::StatusOr<NamedTensors> Trainer::FitRun::Capture() {
   state.seed = trainer_.options_.seed;
   state.epoch = epoch_;
   state.ended = ends_;
-  if (totals_.has_value()) {
+  if (running_.has_value()) {
+    state.running = running_;
+  } else if (totals_.has_value()) {
     TrainingState::RunningEpoch running;
     running.steps = progress_.step;
     running.elapsed = absl::Now() - begin_;
@@ -104,9 +126,20 @@ absl::StatusOr<NamedTensors> Trainer::FitRun::Capture() {
   state.history = history_;
   state.trained_with = Describe(*trainer_.optimizer_, trainer_.step_);
   TANDEM_ASSIGN_OR_RETURN(state.input, input_.Save());
-  TANDEM_ASSIGN_OR_RETURN(state.callbacks, SaveCallbacks(options_.callbacks));
-  TANDEM_ASSIGN_OR_RETURN(state.strategy, trainer_.runner_->CaptureDetails());
-  TANDEM_ASSIGN_OR_RETURN(NamedTensors tensors, trainer_.runner_->CaptureState());
+  if (have_callbacks_begun_) {
+    TANDEM_ASSIGN_OR_RETURN(state.callbacks, SaveCallbacks(options_.callbacks));
+  } else {
+    state.callbacks = kept_callbacks_;
+  }
+  // What was not restored yet is handed on as it came.
+  NamedTensors tensors;
+  if (IsPending()) {
+    state.strategy = details_;
+    tensors = taken_.has_value() ? *taken_ : checkpoints_->Variables();
+  } else {
+    TANDEM_ASSIGN_OR_RETURN(state.strategy, trainer_.runner_->CaptureDetails());
+    TANDEM_ASSIGN_OR_RETURN(tensors, trainer_.runner_->CaptureState());
+  }
   for (auto& note : ToNotes(std::move(state))) tensors.push_back(std::move(note));
   return tensors;
 }
@@ -157,8 +190,14 @@ absl::Status Trainer::FitRun::SaveAfterEpoch(const EpochResult& result) {
 }
 
 absl::Status Trainer::FitRun::EndCheckpoints(const absl::Status& status) {
+  if (checkpoints_ == nullptr) {
+    return !IsStop(status) ? status
+                           : WithMore(status,
+                                      "; there are no checkpoints of it "
+                                      "(FitOptions::checkpoint_dir)");
+  }
   const bool may_save = (status.ok() || IsStop(status)) && are_variables_whole_ &&
-                        trainer_.runner_ != nullptr && !checkpoints_->is_pending();
+                        trainer_.runner_ != nullptr && !IsPending();
   const absl::Status saved =
       may_save ? checkpoints_->SaveLast(trainer_.step_, [this] { return Capture(); })
                : checkpoints_->Finish();

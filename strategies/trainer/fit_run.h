@@ -1,5 +1,6 @@
 // FitRun: one call of Fit. It trains epochs of steps (fit.cc), of which several may be in flight
-// (fit_steps.cc), and writes checkpoints, from which another call goes on (fit_resume.cc).
+// (fit_steps.cc), and writes checkpoints, from which another call goes on (fit_resume.cc). Of
+// several workers one gives its state to another in the same way (fit_workers.cc).
 //
 // Threads: that of Fit; steps end on any.
 #ifndef TANDEM_STRATEGIES_TRAINER_FIT_RUN_H_
@@ -7,6 +8,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "strategies/trainer/fit_input.h"
 #include "strategies/trainer/signals.h"
 #include "strategies/trainer/trainer.h"
+#include "strategies/workers.h"
 
 namespace tandem {
 
@@ -29,6 +32,7 @@ class Trainer::FitRun {
   FitRun(Trainer& trainer, const OpenEpoch& data, const FitOptions& options, int64_t known_steps)
       : trainer_(trainer),
         options_(options),
+        workers_(trainer.strategy_.workers()),
         signals_(options.handle_signals),
         input_(data, options.steps_per_epoch),
         steps_of_last_epoch_(known_steps) {}
@@ -53,13 +57,20 @@ class Trainer::FitRun {
   // --- The training (fit.cc)
 
   absl::Status Train();
+  // Trains, saves, and lets go of the other workers.
+  absl::Status TrainAndSave();
   void BeginEpoch();
   absl::Status TrainEpoch();
   absl::Status EndEpoch();
+  // The next batch of the epoch, or nothing at its end.
+  NextBatch::Result TakeBatch(int64_t started);
   // Logs what was passed over, once unless there is more.
   void SayDamage(int64_t damaged);
-  // An error (Stopped) when a signal came, or Trainer::Stop was called.
-  absl::Status CheckStop() const;
+  // An error (Stopped) when a signal came, or Trainer::Stop was called. Of several workers none
+  // stops by itself: the request is passed on to the others (CastVote, or a preemption).
+  absl::Status CheckStop();
+  bool IsStopWanted() const;
+  absl::Status StopNow() const;
   // Whether a training that ended with this status was stopped.
   static bool IsStop(const absl::Status& status);
   // `status` with `more` behind its message.
@@ -81,10 +92,37 @@ class Trainer::FitRun {
   // Counts a step that is done and tells the callbacks.
   absl::Status Report(const Flight& flight, const std::vector<Tensor>& fetched);
 
+  // --- Several workers (fit_workers.cc)
+
+  class Party;
+
+  // Meets the others. Then this process may stand elsewhere (moved_), or be the chief.
+  absl::Status Meet();
+  // What follows from having met.
+  absl::Status EnterGroup();
+  // Runs a step with all others and counts it. A member that is lost in it costs a meeting, after
+  // which the step is run again, unless this process stands elsewhere then: gives false.
+  absl::StatusOr<bool> RunTogether(Flight& flight);
+  // The model's first values shall be the same everywhere, on machines of any kind.
+  absl::Status ShareBeginning();
+  // Tells the others of a request to stop.
+  float CastVote();
+  // After a step that all have done.
+  absl::Status FollowAdvice(int64_t step);
+  absl::StatusOr<EpochResult> ValidateTogether();
+  // All that another process needs to go on from here; and goes on from there.
+  absl::StatusOr<StrategyState> Give();
+  absl::Status Take(StrategyState state);
+  absl::Status TakeCheckpoint();
+
   // --- Checkpoints (fit_resume.cc)
 
-  // Goes where the training was, but for the variables, which the first batch brings.
+  // Goes where the training was, but for the variables, which the first batch brings, and what
+  // callbacks keep.
   absl::Status Resume();
+  // `where` it was, for messages.
+  absl::Status GoTo(TrainingState state, const std::string& where);
+  bool IsPending() const;
   // Once the model is built. Does nothing when there is nothing to restore.
   absl::Status RestoreVariables();
   // InvalidArgument: the optimizer is not the one that the training began with.
@@ -105,6 +143,7 @@ class Trainer::FitRun {
 
   Trainer& trainer_;
   const FitOptions& options_;
+  WorkerGroup* const workers_;  // Null: there is one process.
   const StopOnSignals signals_;
   std::unique_ptr<FitCheckpoints> checkpoints_;  // Null: there are none.
   FitInput input_;
@@ -120,8 +159,22 @@ class Trainer::FitRun {
   // variables are restored.
   absl::optional<TrainingState::RunningEpoch> running_;
   StrategyState details_;
+  std::string where_;                                            // It was, for messages.
   std::string resumed_;                                          // What the log says then.
   absl::optional<TrainingState::TrainedWith> optimizer_before_;  // To be compared then.
+  // Until the callbacks have begun.
+  bool have_callbacks_begun_ = false;
+  std::map<std::string, StrategyState> kept_callbacks_;
+
+  // Of another worker: its variables, and the batch that it was about to train.
+  absl::optional<StrategyState> taken_;
+  absl::optional<std::vector<Tensor>> given_batch_;
+  // The step that is to be run again after the meeting.
+  const Flight* repeated_ = nullptr;
+  bool moved_ = false;  // This process stands elsewhere since the last meeting.
+  bool has_been_in_group_ = false;
+  bool shares_beginning_ = false;  // Before the next step.
+  bool has_asked_to_leave_ = false;
 
   // Of the epoch.
   TrainingProgress progress_;

@@ -50,6 +50,7 @@ absl::StatusOr<Trainer::FitRun::Flight> Trainer::FitRun::NewFlight(std::vector<T
   flight.input.values = {Tensor::Scalar<float>(static_cast<float>(flight.examples)),
                          Tensor::Scalar<float>(static_cast<float>(flight.learning_rate)),
                          Tensor::Scalar<int64_t>(flight.input.step)};
+  if (workers_ != nullptr) flight.input.values.push_back(Tensor::Scalar<float>(0));
   return flight;
 }
 

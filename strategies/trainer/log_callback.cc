@@ -212,18 +212,18 @@ class LogCallbackImpl final : public LogCallback {
   absl::Status OnBegin(Trainer& trainer) override {
     TANDEM_RETURN_IF_ERROR(Check());
     log_.reset();
-    if (!trainer.is_chief()) return absl::OkStatus();
-    log_ = std::make_unique<TrainingLog>(folder_, options_);
-    return log_->Begin();
+    return Follow(trainer);
   }
   bool WantsTrace(int64_t number) const override {
     return log_ != nullptr && log_->WantsTrace(number);
   }
   absl::StatusOr<Next> OnStep(Trainer& trainer, const TrainingProgress& progress) override {
+    TANDEM_RETURN_IF_ERROR(Follow(trainer));
     if (log_ != nullptr) log_->Step(trainer, progress);
     return Next::kGoOn;
   }
   absl::StatusOr<Next> OnEpoch(Trainer& trainer, int epoch, const EpochResult& result) override {
+    TANDEM_RETURN_IF_ERROR(Follow(trainer));
     if (log_ != nullptr) TANDEM_RETURN_IF_ERROR(log_->Epoch(trainer, epoch, result));
     return Next::kGoOn;
   }
@@ -237,6 +237,17 @@ class LogCallbackImpl final : public LogCallback {
   }
 
  private:
+  // The chief of several workers may be another one than before.
+  absl::Status Follow(const Trainer& trainer) {
+    if (trainer.is_chief() == (log_ != nullptr)) return absl::OkStatus();
+    if (log_ != nullptr) {
+      log_.reset();
+      return absl::OkStatus();
+    }
+    log_ = std::make_unique<TrainingLog>(folder_, options_);
+    return log_->Begin();
+  }
+
   absl::Status Check() const {
     const auto [first, last] = options_.trace_steps;
     const bool traces = first != 0 || last != 0;

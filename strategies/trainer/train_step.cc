@@ -23,6 +23,7 @@ Output Placeholder(const Scope& scope, const std::string& name, DataType dtype,
 struct Parts {
   PerReplica losses;
   std::vector<PerReplica> sums;  // Of all metrics, one after the other.
+  PerReplica votes;              // To stop; none where nobody votes.
 };
 
 class StepBuilder {
@@ -56,6 +57,7 @@ class StepBuilder {
     global_batch_size_ = Placeholder(host_, "global_batch_size", kFloat32, Shape());
     learning_rate_ = Placeholder(host_, "learning_rate", kFloat32, Shape());
     step_ = Placeholder(host_, "step", kInt64, Shape());
+    if (options_.has_stop_vote) stop_vote_ = Placeholder(host_, "stop_vote", kFloat32, Shape());
     batch_.resize(options_.batch.size());
     for (size_t i = 0; i < options_.batch.size(); ++i) {
       for (int r = 0; r < builder_.num_replicas(); ++r) {
@@ -140,15 +142,22 @@ class StepBuilder {
     return loss;
   }
 
-  absl::Status AddFetches(const Parts& parts, RunSignature& signature) {
-    TANDEM_ASSIGN_OR_RETURN(const Output loss,
-                            builder_.ReduceToHost(Reduction::kSum, parts.losses));
-    signature.fetches.push_back(loss.name());
-    for (const PerReplica& sums : parts.sums) {
-      TANDEM_ASSIGN_OR_RETURN(const Output sum, builder_.ReduceToHost(Reduction::kSum, sums));
-      signature.fetches.push_back(sum.name());
-    }
+  // All in one reduction, where it takes one.
+  absl::Status AddFetches(Parts parts, RunSignature& signature) {
+    std::vector<PerReplica> values = {std::move(parts.losses)};
+    for (PerReplica& sums : parts.sums) values.push_back(std::move(sums));
+    if (!parts.votes.empty()) values.push_back(std::move(parts.votes));
+    TANDEM_ASSIGN_OR_RETURN(const std::vector<Output> sums,
+                            builder_.ReduceAllToHost(Reduction::kSum, values));
+    for (const Output& sum : sums) signature.fetches.push_back(sum.name());
     return absl::OkStatus();
+  }
+
+  // A process has one vote, which its first replica casts.
+  absl::Status AddVote(const ReplicaContext& replica, Parts& parts) const {
+    if (!options_.has_stop_vote) return absl::OkStatus();
+    parts.votes.push_back(replica.replica() == 0 ? stop_vote_ : host_.Constant(0.0f));
+    return host_.status();
   }
 
   absl::Status BuildTraining(const std::string& name, bool updates, RunSignature& signature) {
@@ -159,6 +168,7 @@ class StepBuilder {
     const auto replica_fn = [&](const ReplicaContext& replica) -> absl::Status {
       TANDEM_ASSIGN_OR_RETURN(const Output outputs, Outputs(replica, /*training=*/true));
       TANDEM_ASSIGN_OR_RETURN(const Output loss, AddParts(replica, outputs, parts));
+      TANDEM_RETURN_IF_ERROR(AddVote(replica, parts));
       variables.clear();
       std::vector<Output> values;
       for (StrategyVariable* variable : builder_.variables()) {
@@ -189,16 +199,17 @@ class StepBuilder {
       TANDEM_RETURN_IF_ERROR(
           optimizer::AccumulateGradients(builder_, optimizer_, variables, reduced));
     }
+    // Before the step ends: if one of these reductions fails, nothing may have changed.
+    TANDEM_RETURN_IF_ERROR(AddFetches(std::move(parts), signature));
     TANDEM_ASSIGN_OR_RETURN(Node * done, builder_.EndStep());
-    TANDEM_RETURN_IF_ERROR(AddFetches(parts, signature));
     if (options_.gradient_norm) TANDEM_RETURN_IF_ERROR(AddGradientNorm(reduced, signature));
     if (options_.check_gradients) {
       TANDEM_RETURN_IF_ERROR(CheckGradients(variables, reduced, signature));
     }
     signature.targets = {done->name()};
     signature.feeds = Feeds(batch_.size());
-    for (const Output& value : {global_batch_size_, learning_rate_, step_}) {
-      signature.feeds.push_back(value.name());
+    for (const Output& value : {global_batch_size_, learning_rate_, step_, stop_vote_}) {
+      if (value.valid()) signature.feeds.push_back(value.name());
     }
     return absl::OkStatus();
   }
@@ -247,7 +258,7 @@ class StepBuilder {
     };
     TANDEM_RETURN_IF_ERROR(builder_.Run(replica_fn));
     TANDEM_RETURN_IF_ERROR(builder_.EndStep().status());
-    TANDEM_RETURN_IF_ERROR(AddFetches(parts, result_.evaluate));
+    TANDEM_RETURN_IF_ERROR(AddFetches(std::move(parts), result_.evaluate));
     result_.evaluate.feeds = Feeds(batch_.size());
     result_.evaluate.feeds.push_back(global_batch_size_.name());
     TANDEM_ASSIGN_OR_RETURN(const Output joined, builder_.GatherToHost(all_outputs, 0));
@@ -265,6 +276,7 @@ class StepBuilder {
   Output global_batch_size_;
   Output learning_rate_;
   Output step_;
+  Output stop_vote_;  // Invalid: nobody votes.
   std::vector<PerReplica> batch_;
   TrainStep result_;
 };

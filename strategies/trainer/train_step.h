@@ -4,7 +4,7 @@
 // (the last tensor of a batch is the labels, those before are the model's inputs), then
 // "global_batch_size" (float32 scalar: the divisor of the loss, so that a batch of another size
 // needs no new plan), and for training "learning_rate" (float32 scalar) and "step" (int64 scalar,
-// from 0).
+// from 0); with has_stop_vote also "stop_vote" (float32 scalar).
 #ifndef TANDEM_STRATEGIES_TRAINER_TRAIN_STEP_H_
 #define TANDEM_STRATEGIES_TRAINER_TRAIN_STEP_H_
 
@@ -42,12 +42,15 @@ struct TrainStepOptions {
   bool check_gradients = false;
   // Fetches the L2 norm of all reduced gradients together, before any clipping.
   bool gradient_norm = false;
+  // Of several processes: each feeds a 1 where it wants the training to end after this step, and
+  // all fetch the sum.
+  bool has_stop_vote = false;
 };
 
 struct TrainStep {
   // Fetches: the loss (mean over the global batch), then the sums of each metric; `train` and
-  // `accumulate` then fetch, if asked for, the gradients' norm (float32 scalar), and last bool
-  // [gradient_names]: which gradients are finite.
+  // `accumulate` then fetch, if asked for, the sum of the votes to stop (float32 scalar), the
+  // gradients' norm (float32 scalar), and last bool [gradient_names]: which gradients are finite.
   RunSignature train;
   RunSignature accumulate;  // Empty when the optimizer does not accumulate.
   RunSignature evaluate;

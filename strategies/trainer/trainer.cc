@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
+#include "strategies/workers.h"
 
 namespace tandem {
 namespace {
@@ -32,6 +33,12 @@ Trainer::~Trainer() = default;
 
 absl::Status Trainer::Prepare(const std::vector<Tensor>& batch) {
   if (runner_ != nullptr) return absl::OkStatus();
+  batch_.clear();
+  for (const Tensor& tensor : batch) batch_.push_back(AnyBatch(tensor));
+  return Build();
+}
+
+absl::Status Trainer::Build() {
   if (model_ == nullptr || optimizer_ == nullptr || !loss_) {
     return errors::InvalidArgument("a trainer needs a model, a loss and an optimizer; ",
                                    model_ == nullptr       ? "the model"
@@ -42,13 +49,14 @@ absl::Status Trainer::Prepare(const std::vector<Tensor>& batch) {
   // Into locals first: a trainer that failed here is as it was before.
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<StrategyBuilder> builder, strategy_.NewBuilder());
   TrainStepOptions step_options;
-  for (const Tensor& tensor : batch) step_options.batch.push_back(AnyBatch(tensor));
+  step_options.batch = batch_;
   step_options.seed = options_.seed;
   step_options.check_gradients = options_.check_gradients;
   step_options.gradient_norm = options_.gradient_norm;
+  step_options.has_stop_vote = strategy_.workers() != nullptr;
   if (options_.metrics.has_value()) {
     step_options.metrics = *options_.metrics;
-  } else if (IsInteger(batch.back().dtype())) {
+  } else if (IsInteger(batch_.back().dtype)) {
     step_options.metrics = {metric::Accuracy()};
     step_options.leave_out_metrics = true;
   }
@@ -67,6 +75,20 @@ absl::Status Trainer::Prepare(const std::vector<Tensor>& batch) {
   builder_ = std::move(builder);
   runner_ = std::move(runner);
   return absl::OkStatus();
+}
+
+bool Trainer::HasOtherReplicas() const {
+  const WorkerGroup* const workers = strategy_.workers();
+  return runner_ != nullptr && workers != nullptr &&
+         workers->local_replicas() != builder_->num_replicas();
+}
+
+absl::Status Trainer::Rebuild() {
+  TANDEM_ASSIGN_OR_RETURN(StrategyState state, runner_->CaptureState());
+  runner_.reset();
+  builder_.reset();
+  TANDEM_RETURN_IF_ERROR(Build());
+  return runner_->TakeState(std::move(state));
 }
 
 absl::Status Trainer::CheckPrepared() const {
@@ -97,7 +119,12 @@ absl::Status Trainer::CheckSums(const TrainingState::RunningEpoch& running) cons
 }
 
 void Trainer::NoteMembers() {
-  for (MemberEvent& event : runner_->TakeMemberEvents()) {
+  std::vector<MemberEvent> events;
+  if (runner_ != nullptr) events = runner_->TakeMemberEvents();
+  if (WorkerGroup* const workers = strategy_.workers()) {
+    for (MemberEvent& event : workers->TakeEvents()) events.push_back(std::move(event));
+  }
+  for (MemberEvent& event : events) {
     TANDEM_LOG(Warning) << event.member
                         << (event.kind == MemberEvent::Kind::kLeft ? " left: " : " joined: ")
                         << event.reason;
@@ -119,13 +146,53 @@ StrategyRunner::Result Trainer::RunStep(int program, const StepInput& input,
                                         const std::string& what) {
   for (int attempts = 1;; ++attempts) {
     StrategyRunner::Result result = runner_->Run(program, input);
-    if (result.ok()) return result;
+    if (result.ok() || strategy_.workers() != nullptr) return result;
     TANDEM_RETURN_IF_ERROR(MayRepeat(result.status(), attempts, what));
   }
 }
 
+namespace {
+
+// What a worker brings to a meeting outside of Fit: nobody can join there.
+class LateParty final : public WorkerGroup::Party {
+ public:
+  explicit LateParty(int64_t completed_step) : completed_step_(completed_step) {}
+
+  std::string occupation() const override { return "an evaluation or prediction"; }
+  int64_t completed_step() const override { return completed_step_; }
+  absl::StatusOr<StrategyState> Give() override { return Refusal(); }
+  absl::Status Take(StrategyState) override { return Refusal(); }
+  absl::Status TakeCheckpoint() override { return Refusal(); }
+  absl::Status CheckStop() const override { return absl::OkStatus(); }
+
+ private:
+  static absl::Status Refusal() {
+    return errors::FailedPrecondition(
+        "a worker came to an evaluation or prediction outside of Fit with another state than the "
+        "others have; members can join while Fit runs");
+  }
+
+  const int64_t completed_step_;
+};
+
+}  // namespace
+
+absl::Status Trainer::MeetOutsideFit() {
+  LateParty party(step_ - 1);
+  const absl::Status met = strategy_.workers()->Meet(party);
+  NoteMembers();
+  TANDEM_RETURN_IF_ERROR(met);
+  return HasOtherReplicas() ? Rebuild() : absl::OkStatus();
+}
+
 absl::StatusOr<EpochResult> Trainer::Evaluate(const OpenEpoch& data) {
-  return EvaluateUnlessStopped(data, [] { return absl::OkStatus(); });
+  for (int attempts = 1;; ++attempts) {
+    absl::StatusOr<EpochResult> result =
+        EvaluateUnlessStopped(data, [] { return absl::OkStatus(); });
+    if (result.ok() || strategy_.workers() == nullptr) return result;
+    TANDEM_RETURN_IF_ERROR(MayRepeat(result.status(), attempts, "an evaluation"));
+    TANDEM_RETURN_IF_ERROR(MeetOutsideFit());
+  }
 }
 
 absl::StatusOr<EpochResult> Trainer::EvaluateUnlessStopped(
@@ -168,7 +235,13 @@ absl::StatusOr<Tensor> Trainer::Predict(std::vector<Tensor> inputs) {
   StepInput input;
   input.step = step_;
   input.batch = std::move(inputs);
-  TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> outputs, RunStep(predict_, input, "a prediction"));
+  StrategyRunner::Result run = RunStep(predict_, input, "a prediction");
+  for (int attempts = 1; !run.ok() && strategy_.workers() != nullptr; ++attempts) {
+    TANDEM_RETURN_IF_ERROR(MayRepeat(run.status(), attempts, "a prediction"));
+    TANDEM_RETURN_IF_ERROR(MeetOutsideFit());
+    run = RunStep(predict_, input, "a prediction");
+  }
+  TANDEM_ASSIGN_OR_RETURN(std::vector<Tensor> outputs, std::move(run));
   if (outputs[0].shape().rank() < 1 || outputs[0].shape().dim(0) != size) {
     return errors::InvalidArgument("the model gives outputs of shape ",
                                    outputs[0].shape().DebugString(), " for ", size,

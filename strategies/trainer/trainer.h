@@ -11,6 +11,11 @@
 // The trainer keeps as many steps in flight as its strategy wants, and starts a step again that
 // lost a member before it changed anything; steps may end in any order.
 //
+// Under a strategy of several processes (Strategy::workers) each of them runs the same program,
+// with the same data in the same order, and makes the same calls. Members that are lost, come back
+// or come anew are dealt with between steps of Fit: the others go on, who comes is given all that
+// the training has, and no batch is lost or trained twice.
+//
 // Threads: one at a time, but for Stop, which may be called from any thread and from a signal
 // handler. Lifetime: the strategy outlives the trainer.
 #ifndef TANDEM_STRATEGIES_TRAINER_TRAINER_H_
@@ -65,7 +70,8 @@ struct FitOptions {
   bool stop_on_non_finite_loss = true;
   // SIGINT, SIGTERM and SIGHUP (unless it is ignored, as nohup has it) end the training after the
   // running step, as Stop does, instead of the process. The former handlers are back when Fit
-  // returns. A second signal ends the process at once.
+  // returns. A second signal ends the process at once. Of several workers SIGINT ends the training
+  // of all, after the same step; SIGTERM and SIGHUP let this one leave, and the others go on.
   bool handle_signals = true;
   // How long the steps in flight have to end after an error, or when the training was stopped,
   // before they are cancelled. Of strategies that have several in flight only.
@@ -79,7 +85,7 @@ struct FitOptions {
   // end, and when the training is stopped, by a signal too; never after an error.
   //
   // Of several workers the first writes them, and the log (Strategy::is_chief). The others read
-  // them where they resume.
+  // them where they resume. The strategy may also let the folder decide who leads the job.
   //
   // One training at a time has the folder: Fit refuses one that another process, or another Fit,
   // trains into (FailedPrecondition, naming it). Only the machine's own files are so locked, and
@@ -186,6 +192,13 @@ class Trainer {
                                                       const FitOptions& options);
   // Builds the graph and the runner, for batches like `batch`.
   absl::Status Prepare(const std::vector<Tensor>& batch);
+  // The same for batches like the last ones.
+  absl::Status Build();
+  // Builds them anew, with the variables as they are: this process has other replicas than before.
+  absl::Status Rebuild();
+  bool HasOtherReplicas() const;
+  // Lets a step that was aborted outside of Fit go on with the workers that are left.
+  absl::Status MeetOutsideFit();
   absl::Status CheckPrepared() const;
   // InvalidArgument: the sums of a checkpoint are those of other metrics than these.
   absl::Status CheckSums(const TrainingState::RunningEpoch& running) const;
@@ -194,7 +207,8 @@ class Trainer {
   // OK when a step that ended with `status` shall be started again; else the error of `what`, which
   // was tried `attempts` times.
   absl::Status MayRepeat(const absl::Status& status, int attempts, const std::string& what);
-  // Runs a step, again when it lost members.
+  // Runs a step, again when it lost members. Under a strategy of several processes it is not run
+  // again here: all members have to meet first, and begin what it belongs to again.
   StrategyRunner::Result RunStep(int program, const StepInput& input, const std::string& what);
   // Ends with the first error of `check_stop`, which is asked before each batch.
   absl::StatusOr<EpochResult> EvaluateUnlessStopped(const OpenEpoch& data,
@@ -210,6 +224,7 @@ class Trainer {
   std::vector<MemberEvent> member_events_;
 
   std::vector<MetricPtr> metrics_;
+  std::vector<BatchTensor> batch_;  // What the steps are built for.
   TrainStep train_step_;
   std::unique_ptr<StrategyBuilder> builder_;
   std::unique_ptr<StrategyRunner> runner_;
