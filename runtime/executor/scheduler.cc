@@ -31,8 +31,8 @@ thread_local TaskQueue* current_queue = nullptr;
 thread_local BriefWork* current_brief_work = nullptr;
 std::atomic<int> brief_workers{0};
 
-// An RPC library has half as many threads for its callbacks as there are cores, and two at least.
-int MostBriefWorkers() { return std::max(1, RunTokens::Process().capacity() / 2 - 1); }
+// gRPC has half as many threads for its callbacks as there are cores, two at least and 16 at most.
+int MostBriefWorkers() { return std::clamp(RunTokens::Process().capacity() / 2 - 1, 1, 15); }
 
 // The memory of the thread's last queue, so that steps do not allocate one each.
 thread_local std::vector<Task> spare_tasks;

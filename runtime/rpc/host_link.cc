@@ -46,7 +46,8 @@ absl::optional<HostLink::Connection> HostLink::Connect(Introduce introduce) {
 }
 
 absl::StatusOr<HostLink::Connection> HostLink::ConnectTo(
-    const host_transfers::IntroduceResponse& task) {
+    const host_transfers::IntroduceResponse& task, bool* is_here) {
+  *is_here = false;
   if (task.version() != shared_memory::kVersion) {
     return errors::Unimplemented("another version of transfers within a host");
   }
@@ -72,10 +73,12 @@ absl::StatusOr<HostLink::Connection> HostLink::ConnectTo(
 }
 
 void HostLink::Answered(absl::StatusOr<host_transfers::IntroduceResponse> response) {
-  absl::StatusOr<Connection> connection =
-      response.ok() ? ConnectTo(*response) : absl::StatusOr<Connection>(response.status());
-  const bool may_be_back =
+  bool may_be_back =
       absl::IsUnavailable(response.status()) || absl::IsDeadlineExceeded(response.status());
+  // One that is here, and turned the second connection away, has many at once.
+  absl::StatusOr<Connection> connection = response.ok()
+                                              ? ConnectTo(*response, &may_be_back)
+                                              : absl::StatusOr<Connection>(response.status());
   MutexLock lock(mu_);
   asks_ = false;
   if (connection.ok()) {

@@ -58,7 +58,9 @@ class HostLink {
   void NoteLoan();
 
  private:
-  absl::StatusOr<Connection> ConnectTo(const host_transfers::IntroduceResponse& task);
+  // `is_here`: whether it is a process of this host.
+  absl::StatusOr<Connection> ConnectTo(const host_transfers::IntroduceResponse& task,
+                                       bool* is_here);
   void Answered(absl::StatusOr<host_transfers::IntroduceResponse> response);
 
   const std::string task_;

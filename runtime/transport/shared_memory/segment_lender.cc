@@ -147,7 +147,7 @@ absl::optional<SegmentLender::Segment> SegmentLender::TakeIdle(size_t bytes) {
   absl::optional<Segment> found;
   const auto fits = idle_.lower_bound(bytes);
   // A much larger one is better kept for a larger value.
-  if (fits != idle_.end() && fits->first / 2 <= bytes) {
+  if (fits != idle_.end() && fits->first / 2 <= RoundedUp(bytes)) {
     found = std::move(fits->second);
     idle_bytes_ -= fits->first;
     idle_.erase(fits);

@@ -198,6 +198,8 @@ void SharedMemoryEndpoint::Accept() {
       return;
     }
     if (!accepted->has_value()) return;
+    // Most of many that come at once have said hello by now.
+    if (strangers_.size() >= kMostStrangers) HearStrangers();
     if (strangers_.size() >= kMostStrangers || !CheckSameUser(**accepted).ok()) continue;
     strangers_.push_back({*std::move(*accepted), absl::Now() + kTimeToSayHello});
   }

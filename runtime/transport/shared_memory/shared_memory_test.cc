@@ -298,6 +298,26 @@ TEST(SharedMemoryHeldTest, WhoHoldsMuchAsksForNoMore) {
   EXPECT_TRUE(borrow());
 }
 
+// More than may be strangers; each is heard as soon as it has said hello.
+TEST(SharedMemoryEndpointTest, ManyThatComeAtOnceAreAllHeard) {
+  const auto sends = *SharedMemoryEndpoint::Create();
+  const auto receives = *SharedMemoryEndpoint::Create();
+  std::vector<std::shared_ptr<SegmentBorrower>> borrowers;
+  const absl::Time deadline = Soon();
+  while (borrowers.size() < 300 && absl::Now() < deadline) {
+    // There is room for some that wait to be accepted.
+    auto borrower = receives->Connect(sends->socket_name(), sends->secret());
+    if (borrower.ok()) borrowers.push_back(*std::move(borrower));
+  }
+  for (const auto& borrower : borrowers) {
+    while (!borrower->NewRequest().has_value() && borrower->is_open() && absl::Now() < deadline) {
+      std::this_thread::yield();
+    }
+    EXPECT_TRUE(borrower->is_open());
+    EXPECT_TRUE(borrower->NewRequest().has_value());
+  }
+}
+
 // A lender that offers values to another process.
 class OffersTest : public ::testing::Test {
  protected:
@@ -373,6 +393,12 @@ TEST_F(OffersTest, TicketsEndAndCome) {
   std::vector<SegmentLender::Offered> offered;
   for (uint32_t i = 0; i < LoanBoard::kRows; ++i) {
     auto one = lender_->Offer(Numbered(10));
+    // The other end has to take in what it is sent, segment by segment.
+    const absl::Time deadline = Soon();
+    while (!one.has_value() && absl::Now() < deadline) {
+      std::this_thread::yield();
+      one = lender_->Offer(Numbered(10));
+    }
     ASSERT_TRUE(one.has_value()) << i;
     offered.push_back(*std::move(one));
   }
