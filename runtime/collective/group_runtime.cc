@@ -14,6 +14,13 @@
 namespace tandem::collective {
 namespace {
 
+// Steps of a session are those of all groups that it has had (NextStep); a group is told, and shows
+// in its messages, the number in its own generation.
+constexpr int kGenerationShift = 32;
+int64_t StepInGroup(int64_t step) {
+  return step < 0 ? step : step & ((int64_t{1} << kGenerationShift) - 1);
+}
+
 // Values of one type, side by side in one buffer, so that they travel in one operation.
 struct Packed {
   DataType dtype = kFloat32;
@@ -132,7 +139,7 @@ absl::StatusOr<std::vector<Request>> RowsOf(const Group& group, const Collective
       part.output = result.mutable_data();
       part.counts = std::move(counts);
       part.instance = request.instance;
-      part.step = request.step;
+      part.step = StepInGroup(request.step);
       part.phase = static_cast<uint32_t>(i) + 1;
       part.name = request.node;
       parts.push_back(std::move(part));
@@ -183,7 +190,7 @@ CollectiveGroup GroupRuntime::Describe(const CollectiveGroup& local) const {
 int64_t GroupRuntime::NextStep() {
   MutexLock lock(mu_);
   const int64_t generation = group_ == nullptr ? 0 : group_->generation();
-  return generation << 32 | steps_++;
+  return generation << kGenerationShift | steps_++;
 }
 
 BetweenProcesses::Cancel GroupRuntime::AllReduce(const CollectiveRequest& request,
@@ -300,7 +307,7 @@ BetweenProcesses::Cancel GroupRuntime::AllReduce(const CollectiveRequest& reques
     }
     if (is_deterministic_) collective.replicas = limits;
     collective.instance = request.instance;
-    collective.step = request.step;
+    collective.step = StepInGroup(request.step);
     collective.phase = static_cast<uint32_t>(parts.size());
     collective.name = request.node;
     parts.push_back(std::move(collective));
@@ -343,7 +350,7 @@ BetweenProcesses::Cancel GroupRuntime::AllGatherRows(const CollectiveRequest& re
   facts.output = gathering->all.data();
   facts.count = static_cast<int64_t>(gathering->own.size());
   facts.instance = request.instance;
-  facts.step = request.step;
+  facts.step = StepInGroup(request.step);
   facts.name = request.node;
   auto whole = std::make_shared<JointOperation>(group, std::move(done));
   const auto end = [whole, gathering](const absl::Status& status) {
