@@ -139,18 +139,27 @@ absl::StatusOr<std::unique_ptr<Group>> Group::Form(GroupOptions options, KeyValu
   };
   // What a member has put into the store.
   const auto get = [&](const std::string& key, int rank) -> absl::StatusOr<std::string> {
-    if (!check) return store->Get(key, deadline);
     absl::Time say_at = absl::Now() + kBetweenLines;
+    absl::StatusOr<std::string> value = errors::Unknown("");
     while (true) {
-      const absl::Time until = std::min(deadline, absl::Now() + transport::kBetweenChecks);
-      absl::StatusOr<std::string> value = store->Get(key, until);
-      if (!absl::IsDeadlineExceeded(value.status()) || until == deadline) return value;
+      const absl::Time until =
+          check ? std::min(deadline, absl::Now() + transport::kBetweenChecks) : deadline;
+      value = store->Get(key, until);
+      if (!absl::IsDeadlineExceeded(value.status()) || until == deadline) break;
       TANDEM_RETURN_IF_ERROR(check());
       if (absl::Now() < say_at) continue;
       say_at += kBetweenLines;
       TANDEM_LOG(Warning) << "group '" << options.key << "' generation " << options.generation
                           << " waits for " << describe(rank) << " to connect";
     }
+    if (value.ok()) return value;
+    const std::string who = absl::StrCat("group '", options.key, "' generation ",
+                                         options.generation, ": ", describe(rank));
+    return WithContext(
+        value.status(),
+        absl::IsDeadlineExceeded(value.status())
+            ? absl::StrCat(who, " did not come within ", absl::FormatDuration(options.form_timeout))
+            : absl::StrCat(who, " was waited for"));
   };
   const bool is_alone = size == 1;
   const bool is_in_process = options.transport == TransportKind::kInProcess;
@@ -193,23 +202,13 @@ absl::StatusOr<std::unique_ptr<Group>> Group::Form(GroupOptions options, KeyValu
     }
     TANDEM_RETURN_IF_ERROR(store->Put(absl::StrCat(base, "member/", options.rank), ToText(own)));
     if (nonce.empty()) {
-      absl::StatusOr<std::string> found = get(base + "nonce", 0);
-      if (!found.ok()) {
-        return WithContext(found.status(), absl::StrCat("group '", options.key, "': ", describe(0),
-                                                        " did not come"));
-      }
-      nonce = *std::move(found);
+      TANDEM_ASSIGN_OR_RETURN(nonce, get(base + "nonce", 0));
     }
     for (int rank = 0; rank < size; ++rank) {
       if (rank == options.rank) continue;
-      absl::StatusOr<std::string> text = get(absl::StrCat(base, "member/", rank), rank);
-      if (!text.ok()) {
-        return WithContext(text.status(),
-                           absl::StrCat("group '", options.key, "' generation ", options.generation,
-                                        ": ", describe(rank), " did not come within ",
-                                        absl::FormatDuration(options.form_timeout)));
-      }
-      absl::StatusOr<Endpoint> endpoint = FromText(*text);
+      TANDEM_ASSIGN_OR_RETURN(const std::string text,
+                              get(absl::StrCat(base, "member/", rank), rank));
+      absl::StatusOr<Endpoint> endpoint = FromText(text);
       if (!endpoint.ok()) return WithContext(endpoint.status(), describe(rank));
       const uint64_t expected = options.members[static_cast<size_t>(rank)].incarnation;
       if (expected != 0 && endpoint->incarnation != expected) {
