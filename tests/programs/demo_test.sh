@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# demo_test.sh DEMO: each model and each strategy trains one epoch, on a few images written here.
+# demo_test.sh DEMO SMALL_MNIST: each model and each strategy trains one epoch, on a few images.
 set -uo pipefail
 
 demo=$1
+images=$2
+unset TF_CONFIG RANK WORLD_SIZE
 data=$(mktemp -d)
 trap 'rm -rf "$data"' EXIT
 
@@ -11,17 +13,7 @@ fail() {
   exit 1
 }
 
-python3 - "$data" <<'END' || fail "the images could not be written"
-import random, struct, sys
-random.seed(1)
-for name, count in (("train", 128), ("t10k", 64)):
-    with open(f"{sys.argv[1]}/{name}-images-idx3-ubyte", "wb") as file:
-        file.write(struct.pack(">IIII", 0x803, count, 28, 28))
-        file.write(bytes(random.randrange(256) for _ in range(count * 28 * 28)))
-    with open(f"{sys.argv[1]}/{name}-labels-idx1-ubyte", "wb") as file:
-        file.write(struct.pack(">II", 0x801, count))
-        file.write(bytes(i % 10 for i in range(count)))
-END
+python3 "$images" "$data" || fail "the images could not be written"
 
 trains() {
   local output
@@ -61,11 +53,12 @@ refuses() { # refuses TEXT ARGUMENT…
   message=$("$demo" --data="$data" "$@" 2>&1 >/dev/null) && fail "$*: was taken"
   grep -qF -- "$part" <<<"$message" || fail "$*: said: $message"
 }
-refuses "mirrored, central_storage or one_device" --strategy=parallel
+refuses "multi_worker_mirrored, central_storage or one_device" --strategy=parallel
 refuses "cnn" --model=resnet
 refuses "at least 1" --epochs=0
 refuses "at least 1" --replicas=0
 refuses "one_device has one" --strategy=one_device --replicas=4
+refuses "mirrored trains in one process; multi_worker_mirrored does in several" --workers=2
 refuses "there is no flag --epoch. Did you mean 'epochs'" --epoch=1
 refuses "$data/none" --data="$data/none"
 
@@ -119,7 +112,7 @@ refuses "one folder" --export="$data/served" --log_dir="$data/served/log"
 refuses "name a folder" --export=.
 
 help=$("$demo" --help) || fail "--help ended with $?"
-for flag in model strategy replicas epochs batch_size learning_rate seed deterministic data \
+for flag in model strategy workers replicas epochs batch_size learning_rate seed deterministic data \
   checkpoint_dir resume checkpoint_every checkpoint_every_steps log_dir export; do
   grep -q -- "--$flag " <<<"$help" || fail "--help does not name --$flag"
 done

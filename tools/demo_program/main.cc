@@ -9,10 +9,13 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -20,18 +23,26 @@
 #include "core/base/status.h"
 #include "core/io/file.h"
 #include "runtime/checkpoint/folder.h"
+#include "runtime/cluster/job_environment.h"
 #include "runtime/device/out_of_memory.h"
 #include "runtime/input/dataset.h"
 #include "strategies/strategy.h"
 #include "strategies/trainer/trainer.h"
+#include "strategies/workers.h"
 #include "tools/demo_program/export.h"
 #include "tools/demo_program/models.h"
+#include "tools/demo_program/workers.h"
 #include "tools/flags/program_flags.h"
 
 ABSL_FLAG(std::string, model, "cnn", "cnn, lenet or mlp");
-ABSL_FLAG(std::string, strategy, "mirrored", "mirrored, central_storage or one_device");
+ABSL_FLAG(std::string, strategy, "mirrored",
+          "mirrored, multi_worker_mirrored, central_storage or one_device");
+ABSL_FLAG(absl::optional<std::string>, workers, absl::nullopt,
+          "how many processes multi_worker_mirrored starts; normally 2. With 2:4 the training goes "
+          "on as long as two of four are left");
 ABSL_FLAG(absl::optional<int>, replicas, absl::nullopt,
-          "how many virtual CPU devices to train on; normally 2, and one with one_device");
+          "how many virtual CPU devices to train on; normally 2, and one with one_device and in "
+          "each process of multi_worker_mirrored");
 ABSL_FLAG(int, epochs, 5, "passes over the training images");
 ABSL_FLAG(int64_t, batch_size, 64, "images a step, all replicas together");
 ABSL_FLAG(double, learning_rate, 0.001,
@@ -53,13 +64,35 @@ ABSL_FLAG(std::string, data, "tools/datasets/mnist", "folder with the four MNIST
 namespace tandem::demo {
 namespace {
 
-absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy() {
+constexpr char kMultiWorker[] = "multi_worker_mirrored";
+constexpr int kVirtualReplicas = 8;
+
+// This is one of the processes of multi_worker_mirrored, which another program has started.
+std::atomic<bool> is_worker{false};
+// It is the chief of those, or all that there is.
+bool speaks = true;
+
+// What can be known before there is a strategy.
+absl::Status CheckStrategy() {
   const std::string name = absl::GetFlag(FLAGS_strategy);
-  const int virtual_replicas = absl::GetFlag(FLAGS_deterministic) ? 8 : 0;
   const absl::optional<int> replicas = absl::GetFlag(FLAGS_replicas);
   if (replicas.has_value() && *replicas < 1) {
     return errors::InvalidArgument("--replicas=", *replicas, ": it must be at least 1");
   }
+  const absl::optional<std::string> workers = absl::GetFlag(FLAGS_workers);
+  if (!workers.has_value()) return absl::OkStatus();
+  if (name != kMultiWorker) {
+    return errors::InvalidArgument("--workers=", *workers, ": --strategy=", name,
+                                   " trains in one process; ", kMultiWorker, " does in several");
+  }
+  return WithContext(ParseWorkerRange(*workers).status(), "--workers");
+}
+
+absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy() {
+  TANDEM_RETURN_IF_ERROR(CheckStrategy());
+  const std::string name = absl::GetFlag(FLAGS_strategy);
+  const int virtual_replicas = absl::GetFlag(FLAGS_deterministic) ? kVirtualReplicas : 0;
+  const absl::optional<int> replicas = absl::GetFlag(FLAGS_replicas);
   if (name == "one_device") {
     if (replicas.value_or(1) > 1) {
       return errors::InvalidArgument("--replicas=", *replicas,
@@ -68,13 +101,19 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy() {
     }
     return Strategy::OneDevice({.virtual_replicas = virtual_replicas});
   }
+  if (name == kMultiWorker) {
+    Strategy::MultiWorkerOptions options;
+    options.replicas = replicas.value_or(1);
+    options.virtual_replicas = virtual_replicas;
+    return Strategy::MultiWorkerMirrored(std::move(options));
+  }
   if (name == "mirrored" || name == "central_storage") {
     const Strategy::ReplicaOptions options = {.replicas = replicas.value_or(2),
                                               .virtual_replicas = virtual_replicas};
     return name == "mirrored" ? Strategy::Mirrored(options) : Strategy::CentralStorage(options);
   }
-  return errors::InvalidArgument("--strategy=", name,
-                                 ": it can be mirrored, central_storage or one_device");
+  return errors::InvalidArgument("--strategy=", name, ": it can be mirrored, ", kMultiWorker,
+                                 ", central_storage or one_device");
 }
 
 absl::Status AddCheckpoints(FitOptions& fit) {
@@ -95,7 +134,10 @@ absl::Status AddCheckpoints(FitOptions& fit) {
   fit.checkpoints.save_every = absl::GetFlag(FLAGS_checkpoint_every);
   fit.checkpoints.save_every_steps = absl::GetFlag(FLAGS_checkpoint_every_steps);
   fit.checkpoints.retention.max_to_keep = 3;
-  if (fit.resume) return absl::OkStatus();
+  // A worker that was started again goes on where its job is by now.
+  if (is_worker && RestartCount() > 0) fit.resume = true;
+  // Of workers that begin the chief looks at what is there.
+  if (fit.resume || is_worker) return absl::OkStatus();
   const auto there = CheckpointsNewestFirst(PosixFileSystem(), fit.checkpoint_dir);
   if (there.ok() && !there->empty()) {
     return errors::FailedPrecondition(
@@ -118,29 +160,53 @@ void EndOnSignal(int signal) {
   const auto say = [](absl::string_view text) {
     (void)!write(STDERR_FILENO, text.data(), text.size());
   };
-  say(signal == SIGINT    ? "\ndemo: SIGINT: ended "
-      : signal == SIGTERM ? "\ndemo: SIGTERM: ended "
-                          : "\ndemo: SIGHUP: ended ");
+  // Not behind the progress, which a worker's errors are kept apart from.
+  if (!is_worker) say("\n");
+  say(signal == SIGINT    ? "demo: SIGINT: ended "
+      : signal == SIGTERM ? "demo: SIGTERM: ended "
+                          : "demo: SIGHUP: ended ");
   say(has_trained ? "after the training\n" : "before the training began\n");
   _exit(128 + signal);
 }
 
+std::string Count(int64_t count, absl::string_view what) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+}
+
+// "2 replicas", "2 workers of 1 replica".
+absl::StatusOr<std::string> DescribeReplicas(const Strategy& strategy) {
+  if (const WorkerGroup* const workers = strategy.workers()) {
+    const std::string processes = Count(workers->size(), "worker");
+    if (absl::GetFlag(FLAGS_deterministic)) {
+      return absl::StrCat(processes, ", ", Count(kVirtualReplicas, "replica"));
+    }
+    return absl::StrCat(processes, " of ",
+                        Count(absl::GetFlag(FLAGS_replicas).value_or(1), "replica"));
+  }
+  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<StrategyBuilder> builder, strategy.NewBuilder());
+  return Count(builder->num_replicas(), "replica");
+}
+
 // Before the first epoch ends nothing else is printed where the output is no terminal.
 absl::Status PrintStart(const Strategy& strategy, int64_t images, int64_t steps) {
-  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<StrategyBuilder> builder, strategy.NewBuilder());
-  const auto ending = [](int64_t count) { return count == 1 ? "" : "s"; };
-  const int epochs = absl::GetFlag(FLAGS_epochs);
-  const int replicas = builder->num_replicas();
-  absl::PrintF("training %s on %d image%s, %d epoch%s of %d step%s; strategy %s, %d replica%s\n",
-               absl::GetFlag(FLAGS_model), images, ending(images), epochs, ending(epochs), steps,
-               ending(steps), strategy.name(), replicas, ending(replicas));
+  TANDEM_ASSIGN_OR_RETURN(const std::string replicas, DescribeReplicas(strategy));
+  absl::PrintF("training %s on %s, %s of %s; strategy %s, %s\n", absl::GetFlag(FLAGS_model),
+               Count(images, "image"), Count(absl::GetFlag(FLAGS_epochs), "epoch"),
+               Count(steps, "step"), strategy.name(), replicas);
   return FlushOutput();
 }
 
-absl::Status Run() {
-  const absl::Time begin = absl::Now();
-  const int64_t batch_size = absl::GetFlag(FLAGS_batch_size);
-  const uint64_t seed = static_cast<uint64_t>(absl::GetFlag(FLAGS_seed));
+// All that the flags say but the strategy.
+struct Training {
+  FitOptions fit;
+  data::Dataset train;
+  data::Dataset test;
+  int64_t images = 0;
+  int64_t steps = 0;  // Of an epoch.
+  Model model;
+};
+
+absl::StatusOr<FitOptions> MakeFitOptions() {
   if (absl::GetFlag(FLAGS_epochs) < 1) {
     return errors::InvalidArgument("--epochs=", absl::GetFlag(FLAGS_epochs),
                                    ": it must be at least 1");
@@ -156,38 +222,102 @@ absl::Status Run() {
         CheckExportFolder(export_folder, {{"--checkpoint_dir", absl::GetFlag(FLAGS_checkpoint_dir)},
                                           {"--log_dir", absl::GetFlag(FLAGS_log_dir)}}));
   }
-  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Strategy> strategy, MakeStrategy());
+  return fit;
+}
+
+// Opens all four files: one that is missing shall not be found after an hour of training.
+absl::StatusOr<Training> MakeTraining(FitOptions fit) {
+  const int64_t batch_size = absl::GetFlag(FLAGS_batch_size);
+  const uint64_t seed = static_cast<uint64_t>(absl::GetFlag(FLAGS_seed));
   const std::string folder = absl::GetFlag(FLAGS_data);
-  const data::Dataset images_of_training =
+  const data::Dataset images =
       data::Mnist(folder, {.split = data::MnistSplit::kTrain, .label_type = kInt32});
-  const data::Dataset train = images_of_training.Shuffle(60000, seed).Batch(batch_size);
-  const data::Dataset test =
-      data::Mnist(folder, {.split = data::MnistSplit::kTest, .label_type = kInt32}).Batch(500);
-  TANDEM_ASSIGN_OR_RETURN(const int64_t steps, train.Cardinality());
-  TANDEM_ASSIGN_OR_RETURN(const int64_t images, images_of_training.Cardinality());
-  TANDEM_ASSIGN_OR_RETURN(Model model,
-                          MakeModel(absl::GetFlag(FLAGS_model), absl::GetFlag(FLAGS_learning_rate),
-                                    std::max<int64_t>(steps, 1) * absl::GetFlag(FLAGS_epochs)));
-  // Opens all four files: one that is missing shall not be found after an hour of training.
-  TANDEM_RETURN_IF_ERROR(test.Cardinality().status());
-  Trainer trainer(*strategy, model.layers, loss::SparseSoftmaxCrossEntropy(), model.optimizer,
-                  {.seed = absl::GetFlag(FLAGS_seed)});
-  TANDEM_RETURN_IF_ERROR(PrintStart(*strategy, images, steps));
-  TANDEM_RETURN_IF_ERROR(trainer.Fit(train, fit).status());
+  Training training = {
+      .fit = std::move(fit),
+      .train = images.Shuffle(60000, seed).Batch(batch_size),
+      .test =
+          data::Mnist(folder, {.split = data::MnistSplit::kTest, .label_type = kInt32}).Batch(500)};
+  TANDEM_ASSIGN_OR_RETURN(training.steps, training.train.Cardinality());
+  TANDEM_ASSIGN_OR_RETURN(training.images, images.Cardinality());
+  TANDEM_ASSIGN_OR_RETURN(
+      training.model,
+      MakeModel(absl::GetFlag(FLAGS_model), absl::GetFlag(FLAGS_learning_rate),
+                std::max<int64_t>(training.steps, 1) * absl::GetFlag(FLAGS_epochs)));
+  TANDEM_RETURN_IF_ERROR(training.test.Cardinality().status());
+  return training;
+}
+
+absl::Status Train() {
+  const absl::Time begin = absl::Now();
+  TANDEM_ASSIGN_OR_RETURN(FitOptions fit, MakeFitOptions());
+  TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Strategy> strategy, MakeStrategy());
+  if (is_worker) {
+    // The chief tells how the training begins.
+    const bool begins = strategy->is_chief() && RestartCount() == 0;
+    if (!begins) KeepLogQuiet(/*is_chief=*/false);
+    for (CallbackPtr& callback : fit.callbacks) callback = InChiefOnly(std::move(callback));
+  }
+  TANDEM_ASSIGN_OR_RETURN(const Training training, MakeTraining(std::move(fit)));
+  Trainer trainer(*strategy, training.model.layers, loss::SparseSoftmaxCrossEntropy(),
+                  training.model.optimizer, {.seed = absl::GetFlag(FLAGS_seed)});
+  if (!is_worker || (strategy->is_chief() && RestartCount() == 0)) {
+    TANDEM_RETURN_IF_ERROR(PrintStart(*strategy, training.images, training.steps));
+  }
+  const absl::Status trained = trainer.Fit(training.train, training.fit).status();
+  speaks = !is_worker || trainer.is_chief();
+  TANDEM_RETURN_IF_ERROR(trained);
 
   has_trained = true;
-  TANDEM_ASSIGN_OR_RETURN(const EpochResult result, trainer.Evaluate(test));
+  TANDEM_ASSIGN_OR_RETURN(const EpochResult result, trainer.Evaluate(training.test));
+  speaks = !is_worker || trainer.is_chief();
+  if (!speaks) return absl::OkStatus();
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  absl::PrintF("test accuracy %.2f %%  (loss %.4f, %d images)\ntime %.1f s, peak memory %.0f MB\n",
-               100 * result.Value("accuracy").value_or(0), result.loss, result.examples,
-               absl::ToDoubleSeconds(absl::Now() - begin),
-               static_cast<double>(usage.ru_maxrss) / 1024);
+  absl::PrintF(
+      "test accuracy %.2f %%  (loss %.4f, %d images)\ntime %.1f s, peak memory %.0f MB%s\n",
+      100 * result.Value("accuracy").value_or(0), result.loss, result.examples,
+      absl::ToDoubleSeconds(absl::Now() - begin), static_cast<double>(usage.ru_maxrss) / 1024,
+      is_worker ? " in this worker" : "");
+  const std::string export_folder = absl::GetFlag(FLAGS_export);
   if (!export_folder.empty()) {
-    TANDEM_RETURN_IF_ERROR(ExportTo(export_folder, model, trainer));
+    TANDEM_RETURN_IF_ERROR(ExportTo(export_folder, training.model, trainer));
     absl::PrintF("the model is in %s\n", export_folder);
   }
   return FlushOutput();
+}
+
+// The demo that a user starts, of several workers: finds what is wrong once, not in each of them,
+// and starts them.
+absl::Status StartWorkers(const std::vector<std::string>& flags, int* code) {
+  TANDEM_RETURN_IF_ERROR(CheckStrategy());
+  TANDEM_ASSIGN_OR_RETURN(FitOptions fit, MakeFitOptions());
+  TANDEM_RETURN_IF_ERROR(MakeTraining(std::move(fit)).status());
+  return RunInWorkers(absl::GetFlag(FLAGS_workers).value_or("2"), flags, code);
+}
+
+// `code` is set where it is another one than the status says.
+absl::Status Run(const std::vector<std::string>& flags, int* code) {
+  if (absl::GetFlag(FLAGS_strategy) != kMultiWorker) return Train();
+  TANDEM_ASSIGN_OR_RETURN(const absl::optional<JobEnvironment> job, ReadJobEnvironment());
+  if (!job.has_value()) return StartWorkers(flags, code);
+  is_worker = true;
+  const absl::Status status = Train();
+  *code = WorkerExitCode(status);
+  return status;
+}
+
+int Main(const std::vector<std::string>& flags) {
+  int code = -1;
+  const absl::Status status = CatchOutOfMemory([&] { return Run(flags, &code); });
+  if (code < 0) code = ExitCodeOf(status);
+  // Of workers that were told to stop one says so.
+  if (status.ok() || (absl::IsCancelled(status) && !speaks)) return code;
+  std::fprintf(stderr, "%sdemo: %s\n", is_worker ? "" : "\n",
+               std::string(status.message()).c_str());
+  if (!is_worker && absl::IsCancelled(status) && !absl::GetFlag(FLAGS_checkpoint_dir).empty()) {
+    std::fprintf(stderr, "demo: the same command with --resume goes on there\n");
+  }
+  return code;
 }
 
 }  // namespace
@@ -200,13 +330,7 @@ int main(int argc, char** argv) {
   const tandem::Program program = {"demo",
                                    "trains a network on MNIST; see tools/demo --help.",
                                    "demo_program/main.cc",
-                                   {"checkpoint_dir", "log_dir", "export"}};
+                                   {"workers", "checkpoint_dir", "log_dir", "export"}};
   if (const auto code = tandem::ParseProgramFlags(program, argc, argv)) return *code;
-  const absl::Status status = tandem::CatchOutOfMemory(tandem::demo::Run);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "\ndemo: %s\n", std::string(status.message()).c_str());
-  if (absl::IsCancelled(status) && !absl::GetFlag(FLAGS_checkpoint_dir).empty()) {
-    std::fprintf(stderr, "demo: the same command with --resume goes on there\n");
-  }
-  return tandem::ExitCodeOf(status);
+  return tandem::demo::Main({argv + std::min(argc, 1), argv + argc});
 }

@@ -45,12 +45,12 @@ class ChiefCallback final : public Callback {
   explicit ChiefCallback(CallbackPtr callback) : callback_(std::move(callback)) {}
 
   absl::Status OnBegin(Trainer& trainer) override {
-    SetLogLevelOf(trainer.is_chief());
+    if (!trainer.is_chief()) KeepLogQuiet(/*is_chief=*/false);
     return callback_->OnBegin(trainer);
   }
   // Who is chief may change between two steps.
   absl::StatusOr<Next> OnStep(Trainer& trainer, const TrainingProgress& progress) override {
-    SetLogLevelOf(trainer.is_chief());
+    KeepLogQuiet(trainer.is_chief());
     return trainer.is_chief() ? callback_->OnStep(trainer, progress) : Next::kGoOn;
   }
   absl::StatusOr<Next> OnEpoch(Trainer& trainer, int epoch, const EpochResult& result) override {
@@ -116,12 +116,12 @@ CallbackPtr InChiefOnly(CallbackPtr callback) {
   return std::make_shared<ChiefCallback>(std::move(callback));
 }
 
-void SetLogLevelOf(bool is_chief) {
+void KeepLogQuiet(bool is_chief) {
   static const bool is_set = [] {
     const char* const level = std::getenv("TANDEM_LOG_LEVEL");
     return level != nullptr && *level != '\0';
   }();
-  if (!is_set) SetLogLevel(is_chief ? LogSeverity::kInfo : LogSeverity::kError);
+  if (!is_set) SetLogLevel(is_chief ? LogSeverity::kWarning : LogSeverity::kError);
 }
 
 }  // namespace tandem::demo

@@ -27,11 +27,13 @@ int WorkerExitCode(const absl::Status& status);
 // How often this worker was started again; 0 also where nobody says so.
 int RestartCount();
 
-// Does what `callback` does, in the chief alone. It also keeps the log of the other workers down to
-// errors, unless TANDEM_LOG_LEVEL says what is to be logged.
+// Does what `callback` does, in the chief alone. From the first step on it also keeps the log
+// quiet.
 CallbackPtr InChiefOnly(CallbackPtr callback);
-// The same before the training has begun.
-void SetLogLevelOf(bool is_chief);
+
+// Keeps the log of the chief down to warnings and that of the other workers down to errors, unless
+// TANDEM_LOG_LEVEL says what is to be logged.
+void KeepLogQuiet(bool is_chief);
 
 }  // namespace tandem::demo
 
