@@ -1,0 +1,112 @@
+#include "tests/multi_worker/fault_plan.h"
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "core/base/status.h"
+
+namespace tandem::testing {
+namespace {
+
+constexpr std::pair<absl::string_view, Place> kPlaces[] = {
+    {"start", Place::kStart},       {"step", Place::kStep}, {"after", Place::kAfter},
+    {"validate", Place::kValidate}, {"save", Place::kSave}, {"end", Place::kEnd}};
+
+std::atomic<FaultPlan*> the_plan{nullptr};
+
+std::set<std::string> NamesIn(const std::string& folder) {
+  std::set<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator i(folder, error), end; i != end; i.increment(error)) {
+    if (error) break;
+    names.insert(i->path().filename().string());
+  }
+  return names;
+}
+
+}  // namespace
+
+absl::StatusOr<FaultPlan*> FaultPlan::Make(const std::string& text, const std::string& folder,
+                                           int worker) {
+  auto* const plan = new FaultPlan(folder, worker);  // Threads may ask until the process ends.
+  for (const absl::string_view part : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    const std::vector<absl::string_view> words = absl::StrSplit(part, ':');
+    Fault fault;
+    fault.name = std::string(part);
+    bool is_good = words.size() == 2 || words.size() == 3;
+    if (is_good && words[0] == "chief") {
+      fault.worker = -1;
+    } else {
+      is_good = is_good && absl::SimpleAtoi(words[0], &fault.worker);
+    }
+    if (is_good && words.size() == 3) is_good = absl::SimpleAtoi(words[2], &fault.step);
+    bool is_place = false;
+    for (const auto& [name, place] : kPlaces) {
+      if (!is_good || words[1] != name) continue;
+      fault.place = place;
+      is_place = true;
+    }
+    if (!is_place) return errors::InvalidArgument("'", part, "' is no fault");
+    plan->faults_.push_back(std::move(fault));
+  }
+  the_plan = plan;
+  return plan;
+}
+
+FaultPlan* FaultPlan::Get() { return the_plan; }
+
+std::string FaultPlan::FileOf(const Fault& fault) const {
+  return absl::StrCat(folder_, "/", fault.name);
+}
+
+const FaultPlan::Fault* FaultPlan::Due(Place place, int64_t step) const {
+  for (const Fault& fault : faults_) {
+    const bool is_it = fault.worker == worker_ || (fault.worker < 0 && is_chief_);
+    if (!is_it || fault.place != place || step < fault.step) continue;
+    if (!std::filesystem::exists(FileOf(fault))) return &fault;
+  }
+  return nullptr;
+}
+
+void FaultPlan::Happen(const Fault& fault, absl::string_view what) const {
+  std::ofstream(FileOf(fault)) << what << std::flush;
+  std::raise(SIGKILL);
+  std::abort();
+}
+
+void FaultPlan::Reach(Place place, int64_t step) {
+  if (const Fault* const fault = Due(place, step)) {
+    Happen(*fault, absl::StrCat("worker ", worker_, " at step ", step));
+  }
+}
+
+void FaultPlan::BeginSave(const std::string& checkpoints, int64_t step) {
+  const Fault* const fault = Due(Place::kSave, step);
+  if (fault == nullptr || watches_.exchange(true)) return;
+  std::thread([this, fault, checkpoints, step, before = NamesIn(checkpoints)] {
+    const std::string index = absl::StrCat("ckpt-", step, ".index");
+    while (true) {
+      std::string found;
+      bool is_complete = false;
+      for (const std::string& name : NamesIn(checkpoints)) {
+        if (before.count(name) > 0) continue;
+        if (absl::StrContains(name, absl::StrCat("ckpt-", step))) found = name;
+        is_complete = is_complete || name == index;
+      }
+      if (found.empty()) continue;
+      Happen(*fault, absl::StrCat("worker ", worker_, " at step ", step, " beside ", found,
+                                  is_complete ? ", complete" : ", incomplete"));
+    }
+  }).detach();
+}
+
+}  // namespace tandem::testing
