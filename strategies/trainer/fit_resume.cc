@@ -111,7 +111,7 @@ absl::StatusOr<NamedTensors> Trainer::FitRun::Capture() {
   state.ended = ends_;
   if (running_.has_value()) {
     state.running = running_;
-  } else if (totals_.has_value()) {
+  } else if (totals_.has_value() && progress_.step > 0) {
     TrainingState::RunningEpoch running;
     running.steps = progress_.step;
     running.elapsed = absl::Now() - begin_;

@@ -241,6 +241,29 @@ TEST_F(Together, WhoComesLateIsGivenAllOfIt) {
   for (const Outcome& outcome : outcomes) ExpectSameBits(outcome, Undisturbed());
 }
 
+// The step that the others repeat is the first one of an epoch, of which nothing has been counted.
+TEST_F(Together, WhoComesWhenAnEpochBeginsIsGivenItsFirstBatch) {
+  std::vector<Outcome> outcomes(3);
+  Event is_gone;
+  OnAll(3, [&](int index) {
+    if (index == 2) is_gone.Wait();
+    const auto strategy = Make(index, 2, 3);
+    FitOptions fit;
+    fit.on_epoch = [&](int epoch, const EpochResult&) {
+      // Leaves without a step; the other one is alone with the next one, and waits.
+      if (index == 1 && epoch == 0) {
+        strategy->workers()->Leave();
+        is_gone.Set();
+      }
+      return true;
+    };
+    outcomes[static_cast<size_t>(index)] = Train(*strategy, fit);
+  });
+  EXPECT_TRUE(absl::IsCancelled(outcomes[1].status)) << outcomes[1].status;
+  ExpectSameBits(outcomes[0], Undisturbed());
+  ExpectSameBits(outcomes[2], Undisturbed());
+}
+
 TEST_F(Together, TheOthersGoOnWithoutOneThatFails) {
   for (const int failing : {0, 2}) {
     SCOPED_TRACE(failing);
