@@ -1,9 +1,8 @@
 // Strategies of several processes, which are threads of one here: steps that all of them take.
-#include <unistd.h>
-
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,10 +18,15 @@
 namespace tandem {
 namespace {
 
-// An address of this test process's own, so that ports cannot collide.
+// An address of this test process's own, so that ports cannot collide: numbers of processes repeat
+// in sandboxes.
 std::string Host() {
-  const int pid = getpid();
-  return absl::StrCat("127.", 10 + pid / 62500 % 200, ".", 1 + pid / 250 % 250, ".", 1 + pid % 250);
+  static const std::string host = [] {
+    std::random_device random;
+    return absl::StrCat("127.", 10 + random() % 200, ".", 1 + random() % 250, ".",
+                        1 + random() % 250);
+  }();
+  return host;
 }
 
 class Idle final : public WorkerGroup::Party {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <deque>
 #include <functional>
+#include <random>
 #include <thread>
 #include <utility>
 
@@ -22,10 +23,15 @@
 namespace tandem {
 namespace {
 
-// An address of this test process's own, so that ports cannot collide.
+// An address of this test process's own, so that ports cannot collide: numbers of processes repeat
+// in sandboxes.
 std::string Host() {
-  const int pid = getpid();
-  return absl::StrCat("127.", 10 + pid / 62500 % 200, ".", 1 + pid / 250 % 250, ".", 1 + pid % 250);
+  static const std::string host = [] {
+    std::random_device random;
+    return absl::StrCat("127.", 10 + random() % 200, ".", 1 + random() % 250, ".",
+                        1 + random() % 250);
+  }();
+  return host;
 }
 
 // A worker's program, whose whole state is one number and a text.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -20,10 +21,15 @@
 namespace tandem {
 namespace {
 
-// An address of this test process's own, so that ports cannot collide.
+// An address of this test process's own, so that ports cannot collide: numbers of processes repeat
+// in sandboxes.
 std::string Host() {
-  const int pid = getpid();
-  return absl::StrCat("127.", 10 + pid / 62500 % 200, ".", 1 + pid / 250 % 250, ".", 1 + pid % 250);
+  static const std::string host = [] {
+    std::random_device random;
+    return absl::StrCat("127.", 10 + random() % 200, ".", 1 + random() % 250, ".",
+                        1 + random() % 250);
+  }();
+  return host;
 }
 
 // Generous: the machine may be busy. What ends earlier does not wait.
