@@ -12,6 +12,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "core/base/status.h"
 
 namespace tandem::testing {
@@ -85,6 +87,8 @@ void FaultPlan::Happen(const Fault& fault, absl::string_view what) const {
 
 void FaultPlan::Reach(Place place, int64_t step) {
   if (const Fault* const fault = Due(place, step)) {
+    // By then the others have ended.
+    if (place == Place::kEnd) absl::SleepFor(absl::Seconds(2));
     Happen(*fault, absl::StrCat("worker ", worker_, " at step ", step));
   }
 }

@@ -27,7 +27,7 @@ enum class Place {
   kAfter,     // Between a step and what the others are told of it.
   kValidate,  // In the first batch of a validation after the step.
   kSave,      // While the first checkpoint after the step is being written.
-  kEnd,       // After the training, before this process ends.
+  kEnd,       // After the training, when the others have ended.
 };
 
 // Threads: any. Steps count from 1.
