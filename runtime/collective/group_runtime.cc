@@ -21,6 +21,18 @@ int64_t StepInGroup(int64_t step) {
   return step < 0 ? step : step & ((int64_t{1} << kGenerationShift) - 1);
 }
 
+// Whether a step can take part in the group, which may be null.
+absl::Status CheckStep(const Group* group, const CollectiveRequest& request, const char* what) {
+  if (group == nullptr) {
+    return errors::Aborted(what, " '", request.node, "': this process belongs to no group yet");
+  }
+  // 0: numbered by somebody else than NextStep.
+  const int64_t begun_in = request.step < 0 ? 0 : request.step >> kGenerationShift;
+  if (begun_in == 0 || begun_in == group->generation()) return absl::OkStatus();
+  return errors::Aborted(what, " '", request.node, "': its step began in generation ", begun_in,
+                         " of the group; now it is generation ", group->generation());
+}
+
 // Values of one type, side by side in one buffer, so that they travel in one operation.
 struct Packed {
   DataType dtype = kFloat32;
@@ -208,9 +220,8 @@ BetweenProcesses::Cancel GroupRuntime::AllReduce(const CollectiveRequest& reques
     done(status);
     return Cancel([](const absl::Status&) {});
   };
-  if (group == nullptr) {
-    return fail(
-        errors::Aborted("all-reduce '", request.node, "': this process belongs to no group yet"));
+  if (const absl::Status fits = CheckStep(group.get(), request, "all-reduce"); !fits.ok()) {
+    return fail(fits);
   }
   const size_t rank = static_cast<size_t>(group->rank());
   if (limits[rank + 1] - limits[rank] != static_cast<int>(values.size())) {
@@ -330,8 +341,8 @@ BetweenProcesses::Cancel GroupRuntime::AllGatherRows(const CollectiveRequest& re
     MutexLock lock(mu_);
     group = group_;
   }
-  if (group == nullptr) {
-    done(errors::Aborted("all-gather '", request.node, "': this process belongs to no group yet"));
+  if (const absl::Status fits = CheckStep(group.get(), request, "all-gather"); !fits.ok()) {
+    done(fits);
     return [](const absl::Status&) {};
   }
   // Nothing to send, or nobody to send it to.

@@ -269,6 +269,25 @@ TEST_F(GroupRuntimeTest, AStepHasANumberOfItsOwn) {
   EXPECT_GT(next, first + (int64_t{1} << 31));
 }
 
+TEST_F(GroupRuntimeTest, AStepThatOutlivesItsGenerationTakesNoPartInTheNext) {
+  Start({1, 1}, false);
+  const int64_t old = processes_[0]->between.NextStep();
+  Start({1, 1}, false, /*generation=*/2);
+  for (const Result& result :
+       {processes_[0]->Reduce(Reduction::kSum, {{Tensor::Scalar<float>(1)}}, old),
+        processes_[0]->Gather({Tensor::Vector<float>({1})}, old)}) {
+    EXPECT_EQ(result.status().code(), absl::StatusCode::kAborted) << result.status();
+    EXPECT_TRUE(absl::StrContains(result.status().message(), "generation 1")) << result.status();
+  }
+  OnAll(2, [&](int rank) {
+    Process& process = *processes_[static_cast<size_t>(rank)];
+    const Result sum =
+        process.Reduce(Reduction::kSum, {{Tensor::Scalar<float>(1)}}, process.between.NextStep());
+    ASSERT_TRUE(sum.ok()) << sum.status();
+    EXPECT_EQ((*sum)[0].ScalarValue<float>(), 2);
+  });
+}
+
 TEST_F(GroupRuntimeTest, DeterministicBitsDoNotDependOnTheNumberOfProcesses) {
   constexpr int kReplicas = 8;
   constexpr int64_t kCount = 777;
