@@ -173,6 +173,7 @@ absl::Status Trainer::FitRun::TrainEpoch() {
       }
     }
     if (checkpoints_ != nullptr) TANDEM_RETURN_IF_ERROR(SaveIfDue());
+    if (workers_ != nullptr) TANDEM_RETURN_IF_ERROR(EndStepTogether());
   }
   return absl::OkStatus();
 }

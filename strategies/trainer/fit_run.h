@@ -107,8 +107,8 @@ class Trainer::FitRun {
   absl::Status ShareBeginning();
   // Tells the others of a request to stop.
   float CastVote();
-  // After a step that all have done.
-  absl::Status FollowAdvice(int64_t step);
+  // After a step that all have done: saves, or stops, if all shall.
+  absl::Status EndStepTogether();
   absl::StatusOr<EpochResult> ValidateTogether();
   // All that another process needs to go on from here; and goes on from there.
   absl::StatusOr<StrategyState> Give();
@@ -175,6 +175,7 @@ class Trainer::FitRun {
   bool has_been_in_group_ = false;
   bool shares_beginning_ = false;  // Before the next step.
   bool has_asked_to_leave_ = false;
+  bool stop_is_voted_ = false;  // In the last step.
 
   // Of the epoch.
   TrainingProgress progress_;

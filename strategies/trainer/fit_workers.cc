@@ -176,24 +176,23 @@ absl::StatusOr<bool> Trainer::FitRun::RunTogether(Flight& flight) {
   TANDEM_RETURN_IF_ERROR(Report(flight, *result));
   size_t sums = 0;
   for (const int count : trainer_.train_step_.metric_sums) sums += static_cast<size_t>(count);
-  const float votes = (*result)[1 + sums].ScalarValue<float>();
-  TANDEM_RETURN_IF_ERROR(FollowAdvice(flight.input.step));
-  if (votes == 0) return true;
-  return IsStopWanted() ? StopNow() : WithMore(StopNow(), ", since another worker was interrupted");
+  stop_is_voted_ = (*result)[1 + sums].ScalarValue<float>() > 0;
+  return true;
 }
 
-absl::Status Trainer::FitRun::FollowAdvice(int64_t step) {
-  const absl::StatusOr<WorkerGroup::Advice> advice = workers_->CompletedStep(step);
-  // The next step begins with a meeting.
-  if (absl::IsAborted(advice.status())) return absl::OkStatus();
-  TANDEM_RETURN_IF_ERROR(advice.status());
-  if (checkpoints_ == nullptr || !(advice->save || advice->meet)) return absl::OkStatus();
-  checkpoints_->Changed();
-  if (advice->save) {
-    TANDEM_RETURN_IF_ERROR(checkpoints_->SaveLast(trainer_.step_, [this] { return Capture(); }));
+absl::Status Trainer::FitRun::EndStepTogether() {
+  const absl::StatusOr<WorkerGroup::Advice> advice = workers_->CompletedStep(trainer_.step_ - 1);
+  // After a loss the next step begins with a meeting.
+  if (!advice.ok() && !absl::IsAborted(advice.status())) return advice.status();
+  if (advice.ok() && checkpoints_ != nullptr) {
+    if (advice->save) {
+      TANDEM_RETURN_IF_ERROR(checkpoints_->SaveLast(trainer_.step_, [this] { return Capture(); }));
+    }
+    // What is being written when another group begins may be fenced off.
+    if (advice->meet) TANDEM_RETURN_IF_ERROR(checkpoints_->Finish());
   }
-  // What is being written when another group begins may be fenced off.
-  return checkpoints_->Finish();
+  if (!stop_is_voted_) return absl::OkStatus();
+  return IsStopWanted() ? StopNow() : WithMore(StopNow(), ", since another worker was interrupted");
 }
 
 absl::StatusOr<EpochResult> Trainer::FitRun::ValidateTogether() {

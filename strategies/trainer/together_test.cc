@@ -340,6 +340,8 @@ TEST_F(Together, OneThatIsToldToGoLeavesACheckpointAndTheOthersGoOn) {
   ASSERT_EQ(checkpoints->size(), 2u);
   EXPECT_TRUE(absl::EndsWith((*checkpoints)[1], absl::StrCat("-", outcomes[1].steps)))
       << (*checkpoints)[1];
+  // Written once: a second time it would have another number of shards.
+  EXPECT_TRUE(std::filesystem::exists((*checkpoints)[1] + ".data-00000-of-00001"));
 }
 
 TEST_F(Together, ItGoesOnFromACheckpointOfAnotherNumberOfWorkers) {
