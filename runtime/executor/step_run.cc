@@ -44,8 +44,9 @@ int64_t StepRun::KnownCostOf(const Task& task) const {
   constexpr int64_t kLeast = 300;
   if (task.node < 0 || task.is_dead) return kLeast;
   const PlanNode& node = plan_.nodes[static_cast<size_t>(task.node)];
-  if (node.kind != PlanNode::Kind::kSync) return std::numeric_limits<int64_t>::max();
+  // An asynchronous one that is cheap does little more than begin to wait.
   if (node.is_cheap) return kLeast;
+  if (node.kind != PlanNode::Kind::kSync) return std::numeric_limits<int64_t>::max();
   const int64_t cost = CostOf(task);
   return cost == 0 ? std::numeric_limits<int64_t>::max() : std::max(cost, kLeast);
 }

@@ -59,7 +59,8 @@ class StepRun {
                ? 0
                : plan_.costs[static_cast<size_t>(task.node)].load(std::memory_order_relaxed);
   }
-  // The same as a bound: the largest number when that is not known, or the task may wait.
+  // The same as a bound on how long the task keeps its thread: the largest number when that is not
+  // known.
   int64_t KnownCostOf(const Task& task) const;
 
  protected:

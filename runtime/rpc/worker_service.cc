@@ -8,6 +8,7 @@
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "proto/worker_service.grpc.pb.h"
 #include "runtime/device/out_of_memory.h"
+#include "runtime/executor/scheduler.h"
 #include "runtime/rpc/received_tensor.h"
 #include "runtime/rpc/server_call.h"
 #include "runtime/transport/shared_memory/shared_memory_endpoint.h"
@@ -81,6 +82,7 @@ class WorkerServiceImpl final
                                      const tensorflow::RunGraphRequest* request,
                                      tensorflow::RunGraphResponse* response) override {
     auto* const call = new ServerCall;
+    BriefWork brief;
     worker_.RunGraph(*request, response, call->cancellation(),
                      [call](const absl::Status& status) { call->End(status); });
     return call;
