@@ -31,6 +31,30 @@ struct Candidate {
 
 void PrintTo(const Candidate& candidate, std::ostream* out) { *out << candidate.name; }
 
+// A job of one worker: what several do together is in strategies/multi_worker_mirrored.
+absl::StatusOr<std::unique_ptr<Strategy>> OneWorker(Strategy::ReplicaOptions replicas) {
+  Strategy::MultiWorkerOptions options;
+  options.replicas = replicas.replicas;
+  options.device_type = replicas.device_type;
+  options.virtual_replicas = replicas.virtual_replicas;
+  options.job.emplace();
+  options.job->source = "a test";
+  options.job->config.jobs["worker"][0] = "127.0.0.1:0";
+  options.job->config.task = TaskId{"worker", 0};
+  return Strategy::MultiWorkerMirrored(std::move(options));
+}
+
+// Meets nobody.
+class Alone final : public WorkerGroup::Party {
+ public:
+  std::string occupation() const override { return "a test"; }
+  int64_t completed_step() const override { return -1; }
+  absl::StatusOr<StrategyState> Give() override { return errors::Internal("to whom?"); }
+  absl::Status Take(StrategyState) override { return errors::Internal("from whom?"); }
+  absl::Status TakeCheckpoint() override { return errors::Internal("which one?"); }
+  absl::Status CheckStop() const override { return absl::OkStatus(); }
+};
+
 std::vector<Candidate> Strategies() {
   const auto replicas = [](int count, const std::string& type, int virtual_replicas = 0) {
     return Strategy::ReplicaOptions{
@@ -47,6 +71,10 @@ std::vector<Candidate> Strategies() {
       {"MirroredSim2Virtual4", [=] { return Strategy::Mirrored(replicas(2, "SIM", 4)); }},
       {"CentralStorageCpu2", [=] { return Strategy::CentralStorage(replicas(2, "CPU")); }},
       {"CentralStorageSim2", [=] { return Strategy::CentralStorage(replicas(2, "SIM")); }},
+      {"OneWorkerCpu1", [=] { return OneWorker(replicas(1, "CPU")); }},
+      {"OneWorkerCpu2", [=] { return OneWorker(replicas(2, "CPU")); }},
+      {"OneWorkerSim2", [=] { return OneWorker(replicas(2, "SIM")); }},
+      {"OneWorkerCpu2Virtual4", [=] { return OneWorker(replicas(2, "CPU", 4)); }},
       {"Unruly",
        [] {
          return absl::StatusOr<std::unique_ptr<Strategy>>(std::make_unique<testing::UnrulyStrategy>(
@@ -62,6 +90,11 @@ class StrategyConformance : public ::testing::TestWithParam<Candidate> {
     auto strategy = GetParam().make();
     ASSERT_TRUE(strategy.ok()) << strategy.status();
     strategy_ = *std::move(strategy);
+    if (WorkerGroup* const workers = strategy_->workers()) {
+      Alone party;
+      const absl::Status met = workers->Meet(party);
+      ASSERT_TRUE(met.ok()) << met;
+    }
     auto builder = strategy_->NewBuilder();
     ASSERT_TRUE(builder.ok()) << builder.status();
     builder_ = *std::move(builder);

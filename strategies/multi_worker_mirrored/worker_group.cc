@@ -553,7 +553,8 @@ absl::Status MultiWorkerGroup::Enter(Meeting& meeting, const Group& group) {
   absl::StatusOr<collective::GroupOptions> options = OptionsFor(group);
   if (!options.ok()) return meeting.Final(options.status());
   const absl::Time begin = absl::Now();
-  options->form_timeout = std::max(meeting.patience, absl::Seconds(1));
+  options->form_timeout =
+      std::max(absl::Trunc(meeting.patience, absl::Seconds(1)), absl::Seconds(1));
   MembershipStore store(membership_.get(), group.generation.number());
   absl::StatusOr<std::unique_ptr<collective::Group>> formed =
       collective::Group::Form(*std::move(options), &store, check);
