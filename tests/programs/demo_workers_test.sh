@@ -26,7 +26,7 @@ start() {
 said() { cat "$data/out" "$data/err"; }
 # wait_for PATTERN: until the demo has written such a line.
 wait_for() {
-  local end=$((SECONDS + 60))
+  local end=$((SECONDS + 120))
   until said | grep -qE -- "$1"; do
     ((SECONDS < end)) || fail "'$1' did not come; said: $(said)"
     kill -0 "$pid" 2>/dev/null || { said | grep -qE -- "$1" && return; fail "it ended before '$1'; said: $(said)"; }
@@ -36,7 +36,7 @@ wait_for() {
 # ends_with CODE
 ends_with() {
   local code
-  timeout 60 tail --pid="$pid" -f /dev/null || fail "it does not end; said: $(said)"
+  timeout 120 tail --pid="$pid" -f /dev/null || fail "it does not end; said: $(said)"
   wait "$pid"
   code=$?
   [[ $code == "$1" ]] || fail "ended with $code and not $1; said: $(said)"
@@ -64,9 +64,9 @@ grep -q '^training mlp on 128 images, 3 epochs of 4 steps; strategy multi_worker
   "$data/out" || fail "said: $(said)"
 
 # A worker that is killed, and a chief, come back.
-start --deterministic --epochs=600 --log_dir="$data/log" --export="$data/served"
+start --deterministic --epochs=300 --log_dir="$data/log" --export="$data/served"
 for victim in 1 0; do
-  wait_for "^epoch $((200 - 150 * victim))/600"
+  wait_for "^epoch $((200 - 150 * victim))/300"
   before=$(pid_of "$victim")
   kill -KILL "$before" || fail "worker $victim is not there; said: $(said)"
   wait_for "^worker:$victim \(pid $before\) was ended by SIGKILL .*starting it again"
@@ -77,8 +77,8 @@ killed=$(accuracy)
 [[ -s "$data/served/saved_model.pb" ]] || fail "there is no model: $(ls -R "$data/served")"
 compgen -G "$data/log/train/*tfevents*" >/dev/null || fail "there is no log: $(ls -R "$data/log")"
 # Each epoch is told, but for one that the chief died with before it could.
-(($(grep -o '^epoch [0-9]*' "$data/out" | sort -u | wc -l) >= 599)) || fail "said: $(said)"
-"$demo" --data="$data" --batch_size=32 --model=mlp --deterministic --epochs=600 >"$data/one" ||
+(($(grep -o '^epoch [0-9]*' "$data/out" | sort -u | wc -l) >= 299)) || fail "said: $(said)"
+"$demo" --data="$data" --batch_size=32 --model=mlp --deterministic --epochs=300 >"$data/one" ||
   fail "one process ended with $?"
 [[ $killed == "$(grep '^test accuracy' "$data/one")" ]] || fail "one: $(cat "$data/one"); several: $killed"
 
@@ -93,7 +93,7 @@ for signal in INT:130 TERM:143 HUP:129; do
   said | grep -q "training was stopped after step" || fail "said: $(said)"
 done
 # On a terminal one line is kept up to date, by one of them, and Ctrl-C ends all of them.
-timeout 60 python3 - "$demo" "${workers[@]}" --epochs=1000000 <<'END' || fail "on a terminal: $?"
+timeout 120 python3 - "$demo" "${workers[@]}" --epochs=1000000 <<'END' || fail "on a terminal: $?"
 import os, pty, re, sys
 
 child, terminal = pty.fork()
