@@ -4,8 +4,8 @@
 //
 // For the first minute faults happen: messages are lost, late, twice and out of order; links are
 // cut in one or both directions; processes crash, are started again, stand still, are told to
-// leave, and give their group up; the arbiter and the disk are slow or gone. Then all heals, and a bounded time later the
-// job has to train again, with everybody.
+// leave, and give their group up; the arbiter and the disk are slow or gone. Then all heals, and a
+// bounded time later the job has to train again, with everybody.
 //
 // After each event these are checked:
 //   - a generation (run and number) is the same wherever it is seen: it has one chief
