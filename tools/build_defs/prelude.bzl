@@ -34,11 +34,17 @@ def _precompiled_header_impl(ctx):
         requested_features = ctx.features,
         unsupported_features = ctx.disabled_features,
     )
+    context = cc_common.merge_cc_infos(
+        cc_infos = [dep[CcInfo] for dep in ctx.attr.deps],
+    ).compilation_context
     variables = cc_common.create_compile_variables(
         feature_configuration = features,
         cc_toolchain = toolchain,
         source_file = header.path,
         output_file = parsed.path,
+        include_directories = context.includes,
+        quote_include_directories = context.quote_includes,
+        system_include_directories = context.system_includes,
         user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + ctx.attr.copts,
         use_pic = True,
     )
@@ -57,7 +63,10 @@ def _precompiled_header_impl(ctx):
             action_name = ACTION_NAMES.cpp_compile,
             variables = variables,
         ),
-        inputs = depset([header, ctx.file.src], transitive = [toolchain.all_files]),
+        inputs = depset(
+            [header, ctx.file.src] + ctx.files.hdrs,
+            transitive = [toolchain.all_files, context.headers],
+        ),
         outputs = [parsed],
         mnemonic = "CppPrecompile",
         progress_message = "Precompiling " + ctx.file.src.short_path,
@@ -65,7 +74,7 @@ def _precompiled_header_impl(ctx):
     return [
         DefaultInfo(files = depset([header, parsed])),
         CcInfo(compilation_context = cc_common.create_compilation_context(
-            headers = depset([header, parsed]),
+            headers = depset([header, parsed], transitive = [context.headers]),
         )),
     ]
 
@@ -73,6 +82,11 @@ precompiled_header = rule(
     implementation = _precompiled_header_impl,
     attrs = {
         "src": attr.label(allow_single_file = [".h"], mandatory = True),
+        "hdrs": attr.label_list(allow_files = [".h"], doc = "Preludes that `src` includes."),
+        "deps": attr.label_list(
+            providers = [CcInfo],
+            doc = "The libraries whose headers `src` includes. Defines of theirs are not used.",
+        ),
         "copts": attr.string_list(doc = "Those of the sources that read it."),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },

@@ -81,17 +81,38 @@ def _prelude(name):
         }),
     )
 
-_PRELUDE = _prelude("prelude")
-_TEST_PRELUDE = _prelude("test_prelude")
-_VECTOR_PRELUDE = _prelude("vector_prelude")
+_PRELUDES = {
+    kind: _prelude(kind + "prelude")
+    for kind in [
+        "",
+        "test_",
+        "core_",
+        "core_test_",
+        "core_vector_",
+        "grpc_",
+        "grpc_test_",
+    ]
+}
 _NO_PRELUDE = struct(deps = [], copts = [])
+
+# Most of whose sources include gRPC's headers.
+_GRPC_PACKAGES = [
+    "runtime/cluster/membership",
+    "runtime/rpc",
+]
+
+# That of this package's targets; `kind` is "", "test_" or "vector_".
+def _prelude_here(kind = ""):
+    package = native.package_name()
+    if package in _GRPC_PACKAGES:
+        return _PRELUDES["grpc_" + kind]
+    above_core = _rank(_folder(package)) > _rank("core")
+    return _PRELUDES[("core_" if above_core else "") + kind]
 
 def _library_prelude(copts, testonly, vectorize):
     if copts:
         return _NO_PRELUDE
-    if vectorize:
-        return _VECTOR_PRELUDE
-    return _TEST_PRELUDE if testonly else _PRELUDE
+    return _prelude_here("vector_" if vectorize else "test_" if testonly else "")
 
 def tandem_cc_library(
         name,
@@ -144,6 +165,7 @@ def tandem_cc_test(
     Test libraries are linked as shared objects: that is quick, and the thread sanitizer needs it.
     """
     _check_layers(name, deps, True)
+    prelude = _prelude_here("test_")
     native.cc_test(
         name = name,
         srcs = srcs or [name + ".cc"],
@@ -152,8 +174,8 @@ def tandem_cc_test(
         deps = deps + [
             "//third_party:gtest_main",
             "//tools/build_defs:sanitizer_options",
-        ] + _TEST_PRELUDE.deps,
-        copts = TEST_COPTS + copts + _TEST_PRELUDE.copts,
+        ] + prelude.deps,
+        copts = TEST_COPTS + copts + prelude.copts,
         visibility = _visibility(visibility),
         **kwargs
     )
@@ -179,11 +201,12 @@ def tandem_cc_binary(
         **kwargs):
     """A program that runs on a machine without gRPC, Protocol Buffers and Abseil installed."""
     _check_layers(name, deps, False)
+    prelude = _prelude_here()
     native.cc_binary(
         name = name,
         srcs = srcs or [name + ".cc"],
-        deps = deps + ["//tools/build_defs:sanitizer_options"] + _PRELUDE.deps,
-        copts = copts + _PRELUDE.copts,
+        deps = deps + ["//tools/build_defs:sanitizer_options"] + prelude.deps,
+        copts = copts + prelude.copts,
         linkstatic = True,
         additional_linker_inputs = ["@system_archives//:archives"],
         linkopts = ["-Lexternal/system_archives/lib"] +
@@ -238,8 +261,8 @@ def tandem_proto_library(name, srcs, deps = [], grpc = False, visibility = None,
         srcs = sources,
         hdrs = headers,
         deps = deps + ["//third_party:protobuf"] + (["//third_party:grpc"] if grpc else []) +
-               _PRELUDE.deps,
-        copts = _PRELUDE.copts,
+               _PRELUDES[""].deps,
+        copts = _PRELUDES[""].copts,
         visibility = visibility,
         **kwargs
     )
