@@ -188,14 +188,16 @@ void MasterSession::RunPartially(const std::string& name, Session::Feeds feeds,
     MutexLock lock(mu_);
     const auto found = partial_runs_.find(name);
     if (found != partial_runs_.end()) run = found->second;
+    // In this very moment: its runs went with it.
+    if (closed_) status = errors::FailedPrecondition("Session is closed.");
   }
   absl::StatusOr<Shown> shown = ReadOptions(run_options);
-  if (run == nullptr) {
-    *is_over = true;
+  if (run == nullptr) *is_over = true;
+  if (run == nullptr && status.ok()) {
     status = errors::InvalidArgument(
         "Must run PartialRunSetup before performing partial runs: there is no run '", name,
         "', or it is over");
-  } else {
+  } else if (status.ok()) {
     status = shown.status();
   }
   if (!status.ok()) {
