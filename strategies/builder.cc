@@ -1,6 +1,7 @@
 #include "strategies/builder.h"
 
 #include "core/base/status.h"
+#include "core/op/gradients.h"
 
 namespace tandem {
 
@@ -29,6 +30,16 @@ Output ReplicaContext::Read(const StrategyVariable& variable) const {
   return builder_->ReadVariable(replica_, variable, scope_);
 }
 
+Output ReplicaContext::Lookup(const StrategyVariable& variable, Output ids,
+                              const Scope& scope) const {
+  return builder_->LookUp(replica_, variable, ids, scope_, scope);
+}
+
+absl::StatusOr<std::vector<Gradient>> ReplicaContext::Gradients(
+    Output loss, const std::vector<StrategyVariable*>& variables) const {
+  return builder_->GradientsOf(replica_, loss, variables, scope_);
+}
+
 Output ReplicaContext::Handle(const StrategyVariable& variable) const {
   return variable.handle(variable.spec().synchronization == Synchronization::kOnRead
                              ? replica_
@@ -38,6 +49,28 @@ Output ReplicaContext::Handle(const StrategyVariable& variable) const {
 std::vector<Output> ReplicaContext::AllReduce(Reduction reduction,
                                               const std::vector<Output>& values) const {
   return builder_->AllReduce(replica_, reduction, values, scope_);
+}
+
+Output StrategyBuilder::LookUp(int replica, const StrategyVariable& variable, const Output& ids,
+                               const Scope& read_scope, const Scope& scope) {
+  const Output whole = ReadVariable(replica, variable, read_scope);
+  return scope.Call("GatherV2", {whole, ids, Tensor::Scalar<int32_t>(0)});
+}
+
+absl::StatusOr<std::vector<Gradient>> StrategyBuilder::GradientsOf(
+    int replica, const Output& loss, const std::vector<StrategyVariable*>& variables,
+    const Scope& scope) {
+  std::vector<Output> values;
+  for (const StrategyVariable* variable : variables) {
+    values.push_back(ReadVariable(replica, *variable, scope));
+  }
+  TANDEM_RETURN_IF_ERROR(scope.status());
+  return AddGradients(graph(), {loss}, values);
+}
+
+absl::StatusOr<std::vector<Gradient>> StrategyBuilder::SplitGradient(
+    const StrategyVariable&, const std::vector<Gradient>& copies) {
+  return copies;
 }
 
 absl::StatusOr<Output> StrategyBuilder::ReduceToHost(Reduction reduction,

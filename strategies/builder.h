@@ -10,6 +10,7 @@
 //             process; numbers of replicas below count these. All reductions are over the replicas
 //             of all processes.
 //   copy      One instance of a mirrored variable: one for each device.
+//   part      Some rows of a variable, where those of one copy lie in several places.
 //   step      What one run of the graph does. A graph may hold several (training, evaluation).
 //
 // The rules, for every strategy: the loss is the mean over the global batch, so gradients are
@@ -61,6 +62,14 @@ struct VariableSpec {
   Shape shape;
   // Adds the nodes that compute the initial value, of `dtype` and `shape`.
   std::function<Output(const Scope&)> initializer;
+  // Computes some rows alone, those of a part of `shape` whose first one is `first_row`, for
+  // variables whose whole is too large. They need not be those that `initializer` gives, but of the
+  // same distribution. May be empty; may give an invalid output: it cannot.
+  std::function<Output(const Scope&, const Shape& shape, int64_t first_row)> part_initializer =
+      nullptr;
+  // If it is cut into n parts, part p has rows p, p + n, p + 2n, … and not a range of rows, so that
+  // rows with near numbers lie apart.
+  bool spread_rows = false;
   bool trainable = true;
   Synchronization synchronization = Synchronization::kMirrored;
   Aggregation aggregation = Aggregation::kMean;
@@ -69,12 +78,28 @@ struct VariableSpec {
 // A variable as the strategy keeps it.
 class StrategyVariable {
  public:
+  struct Part {
+    int64_t first = 0;   // Row.
+    int64_t stride = 1;  // From one of its rows to the next.
+    Shape shape;
+  };
+
   StrategyVariable(VariableSpec spec, std::vector<Output> handles, Output aggregate = Output())
       : spec_(std::move(spec)), handles_(std::move(handles)), aggregate_(aggregate) {}
+  // Of one copy, with a handle for each part.
+  StrategyVariable(VariableSpec spec, std::vector<Output> handles, std::vector<Part> parts)
+      : spec_(std::move(spec)), handles_(std::move(handles)), parts_(std::move(parts)) {}
 
   const VariableSpec& spec() const { return spec_; }
   const std::string& name() const { return spec_.name; }
+  // The parts, where the strategy keeps variables on servers (one at least); empty elsewhere.
+  const std::vector<Part>& parts() const { return parts_; }
+  // What is updated by itself: copies or, of a variable that has some, parts.
   int num_copies() const { return static_cast<int>(handles_.size()); }
+  // Of a copy or part.
+  const Shape& shape(int copy) const {
+    return parts_.empty() ? spec_.shape : parts_[static_cast<size_t>(copy)].shape;
+  }
   // The resource handle of a copy: one a device if mirrored, one a replica if read on demand.
   Output handle(int copy) const { return handles_[static_cast<size_t>(copy)]; }
   // Of one that is synchronized on read, where replicas of other processes have copies, too: the
@@ -86,6 +111,7 @@ class StrategyVariable {
   const VariableSpec spec_;
   const std::vector<Output> handles_;
   const Output aggregate_;
+  const std::vector<Part> parts_;
 };
 
 class Strategy;
@@ -114,7 +140,16 @@ class ReplicaContext {
   // The variable's value, as this replica sees it: from before the step, or what the replica has
   // assigned in it. Read once in each step and replica.
   Output Read(const StrategyVariable& variable) const;
-  // The handle of the copy that this replica uses.
+  // Rows of the variable's value: those that `ids` (int32 or int64, of any shape) says, [ids…,
+  // row…]. As GatherV2 of what Read gives; but where the variable is not in this process it is not
+  // read, and only these rows travel. The step fails with InvalidArgument when an id is no row.
+  // Nodes are added to `scope`, one of this replica's.
+  Output Lookup(const StrategyVariable& variable, Output ids, const Scope& scope) const;
+  // The gradients of `loss`, one of this step's outputs, with respect to the variables, as this
+  // replica has read and looked them up in the step: AddGradients, but it knows of lookups.
+  absl::StatusOr<std::vector<Gradient>> Gradients(
+      Output loss, const std::vector<StrategyVariable*>& variables) const;
+  // The handle of the copy that this replica uses. REQUIRES: the variable has no parts, or one.
   Output Handle(const StrategyVariable& variable) const;
   // Gives the variable a new value at the end of the step, after all of its reductions. A mirrored
   // variable takes the replicas' values, aggregated as its spec says (kNone is an error: which one
@@ -198,14 +233,19 @@ class StrategyBuilder {
   // the replicas have one, or some are sparse and others are not.
   virtual absl::StatusOr<std::vector<std::vector<Gradient>>> ReduceGradients(
       const std::vector<PerReplicaGradient>& gradients) = 0;
+  // What each copy or part of the variable is updated with, of a gradient that exists at each copy:
+  // the same, or the rows of each part, counted as the part counts them and none named twice.
+  virtual absl::StatusOr<std::vector<Gradient>> SplitGradient(const StrategyVariable& variable,
+                                                              const std::vector<Gradient>& copies);
 
   // No variable changes in this step before `node` has run. Reductions and reads are waited for
   // anyway. InvalidArgument: null.
   virtual absl::Status HoldUpdates(Node* node) = 0;
   // Where nodes run that work on what was reduced for a copy, before the updates.
   virtual Scope CopyScope(int copy) = 0;
-  // Calls `update` once for each copy of a mirrored variable. What it adds runs on the copy's
-  // device, after all reductions of the step; it returns the node after which the update is done.
+  // Calls `update` once for each copy, or part, of a mirrored variable. What it adds runs on the
+  // device of that, after all reductions of the step; it returns the node after which the update is
+  // done.
   // InvalidArgument: the variable is synchronized on read; replicas assign those.
   virtual absl::Status Update(
       const StrategyVariable& variable,
@@ -223,6 +263,12 @@ class StrategyBuilder {
                                       Output value) = 0;
   virtual Output ReadVariable(int replica, const StrategyVariable& variable,
                               const Scope& scope) = 0;
+  // If the whole variable is read, in `read_scope`.
+  virtual Output LookUp(int replica, const StrategyVariable& variable, const Output& ids,
+                        const Scope& read_scope, const Scope& scope);
+  virtual absl::StatusOr<std::vector<Gradient>> GradientsOf(
+      int replica, const Output& loss, const std::vector<StrategyVariable*>& variables,
+      const Scope& scope);
   virtual std::vector<Output> AllReduce(int replica, Reduction reduction,
                                         const std::vector<Output>& values, const Scope& scope) = 0;
 

@@ -19,10 +19,10 @@ LayerPtr Embedding(EmbeddingOptions options) {
         }
         TANDEM_ASSIGN_OR_RETURN(
             const Shape shape, call.ShapeOf("embeddings", {options.input_dim, options.output_dim}));
-        TANDEM_ASSIGN_OR_RETURN(const Output embeddings,
-                                call.Variable("embeddings", shape, options.embeddings_initializer));
-        return call.scope().Call("GatherV2",
-                                 {embeddings, call.input(), Tensor::Scalar<int32_t>(0)});
+        TANDEM_ASSIGN_OR_RETURN(
+            const StrategyVariable* table,
+            call.Table("embeddings", shape, options.embeddings_initializer, options.spread_rows));
+        return call.replica().Lookup(*table, call.input(), call.scope());
       },
       {.floating_point = false});
 }

@@ -69,16 +69,25 @@ std::string LayerCall::NameOf(absl::string_view role) const {
 absl::StatusOr<StrategyVariable*> LayerCall::MakeVariable(absl::string_view role,
                                                           const Shape& shape,
                                                           const Initializer& initializer,
-                                                          const Fans& fans, bool trainable) const {
+                                                          const Fans& fans, bool trainable,
+                                                          bool spread_rows) const {
   VariableSpec spec;
   spec.name = NameOf(role);
   spec.shape = shape;
+  spec.spread_rows = spread_rows;
   spec.trainable = trainable && !options_.frozen;
   absl::StatusOr<InitialValue> initial =
       initializer.For(shape, fans, SeedFor(options_.seed, spec.name));
   if (!initial.ok())
     return WithContext(initial.status(), absl::StrCat("variable '", spec.name, "'"));
   spec.initializer = *std::move(initial);
+  // With a seed of its own for each part: its rows are no others' then.
+  spec.part_initializer = [initializer, fans, seed = SeedFor(options_.seed, spec.name)](
+                              const Scope& scope, const Shape& rows, int64_t first_row) -> Output {
+    const absl::StatusOr<InitialValue> part =
+        initializer.For(rows, fans, SeedFor(seed, absl::StrCat("rows from ", first_row)));
+    return part.ok() ? (*part)(scope) : Output();
+  };
   return replica_.builder().Variable(spec);
 }
 
@@ -92,6 +101,12 @@ absl::StatusOr<Output> LayerCall::Variable(absl::string_view role, const Shape& 
 absl::StatusOr<Output> LayerCall::Variable(absl::string_view role, const Shape& shape,
                                            const Initializer& initializer) const {
   return Variable(role, shape, initializer, FansOf(shape));
+}
+
+absl::StatusOr<StrategyVariable*> LayerCall::Table(absl::string_view role, const Shape& shape,
+                                                   const Initializer& initializer,
+                                                   bool spread_rows) const {
+  return MakeVariable(role, shape, initializer, FansOf(shape), true, spread_rows);
 }
 
 absl::StatusOr<StrategyVariable*> LayerCall::Statistic(absl::string_view role, const Shape& shape,

@@ -50,6 +50,9 @@ class LayerCall {
                                   const Initializer& initializer) const;
   absl::StatusOr<Output> Variable(absl::string_view role, const Shape& shape,
                                   const Initializer& initializer, const Fans& fans) const;
+  // A variable of which rows are looked up (ReplicaContext::Lookup); see VariableSpec::spread_rows.
+  absl::StatusOr<StrategyVariable*> Table(absl::string_view role, const Shape& shape,
+                                          const Initializer& initializer, bool spread_rows) const;
   // A variable that is not trained but assigned (ReplicaContext::Assign): each step takes the mean
   // of the replicas' values.
   absl::StatusOr<StrategyVariable*> Statistic(absl::string_view role, const Shape& shape,
@@ -80,7 +83,7 @@ class LayerCall {
  private:
   absl::StatusOr<StrategyVariable*> MakeVariable(absl::string_view role, const Shape& shape,
                                                  const Initializer& initializer, const Fans& fans,
-                                                 bool trainable) const;
+                                                 bool trainable, bool spread_rows = false) const;
 
   const ReplicaContext& replica_;
   const std::string& path_;

@@ -69,10 +69,12 @@ absl::StatusOr<StrategyVariable*> Accumulator(StrategyBuilder& builder,
 absl::Status AddToAccumulator(StrategyBuilder& builder, const StrategyVariable& variable,
                               const std::vector<Gradient>& copies) {
   TANDEM_ASSIGN_OR_RETURN(const StrategyVariable* slot, Accumulator(builder, variable));
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<Gradient> split,
+                          builder.SplitGradient(variable, copies));
   return builder.Update(
       *slot, [&](const Scope& scope, Output handle, int copy) -> absl::StatusOr<Node*> {
         const Scope here = scope.SubScope(variable.name());
-        const Gradient gradient = SumDuplicates(here, copies[static_cast<size_t>(copy)]);
+        const Gradient gradient = SumDuplicates(here, split[static_cast<size_t>(copy)]);
         const Output values = CastTo(here, gradient.values, slot->spec().dtype);
         Node* const add =
             gradient.is_sparse()
@@ -105,6 +107,27 @@ absl::Status TakeAccumulated(StrategyBuilder& builder, const StrategyVariable& v
         // Made from the sum, so that it is not written before it has been read.
         const Output zeros = here.Call("ZerosLike", {sums[static_cast<size_t>(copy)]});
         Node* const reset = here.AddNode("AssignVariableOp", {handle, zeros});
+        TANDEM_RETURN_IF_ERROR(here.status());
+        return reset;
+      });
+}
+
+absl::Status TakeAccumulatedParts(StrategyBuilder& builder, const StrategyVariable& variable,
+                                  int steps, std::vector<Gradient>& parts) {
+  TANDEM_ASSIGN_OR_RETURN(const StrategyVariable* slot, Accumulator(builder, variable));
+  const DataType dtype = slot->spec().dtype;
+  return builder.Update(
+      *slot, [&](const Scope& scope, Output handle, int part) -> absl::StatusOr<Node*> {
+        const Scope here = scope.SubScope(variable.name() + "/accumulate");
+        Gradient& gradient = parts[static_cast<size_t>(part)];
+        const Output before = here.Call("ReadVariableOp", {handle}, {{"dtype", dtype}});
+        const Output last = CastTo(here, ToDense(here, gradient, variable.shape(part)), dtype);
+        const Output sum = here.Call("AddV2", {before, last});
+        const Output mean =
+            here.Call("RealDiv", {sum, FloatingScalar(dtype, static_cast<double>(steps))});
+        gradient = Gradient(CastTo(here, mean, variable.spec().dtype));
+        // Not set to zero: what others have added meanwhile stays.
+        Node* const reset = here.AddNode("AssignSubVariableOp", {handle, before});
         TANDEM_RETURN_IF_ERROR(here.status());
         return reset;
       });

@@ -43,6 +43,11 @@ absl::Status AddToAccumulator(StrategyBuilder& builder, const StrategyVariable& 
 // last, and sets the slot to zero.
 absl::Status TakeAccumulated(StrategyBuilder& builder, const StrategyVariable& variable, int steps,
                              std::vector<Gradient>& copies);
+// The same of a variable that has parts, with the gradient of each
+// (StrategyBuilder::SplitGradient): where they are, from what all workers give, and nothing but
+// that travels.
+absl::Status TakeAccumulatedParts(StrategyBuilder& builder, const StrategyVariable& variable,
+                                  int steps, std::vector<Gradient>& parts);
 
 }  // namespace tandem::optimizer
 

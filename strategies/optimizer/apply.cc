@@ -67,7 +67,8 @@ absl::Status ApplyGradients(StrategyBuilder& builder, const Optimizer& optimizer
   for (size_t i = 0; i < variables.size(); ++i) {
     if (!Exists(gradients[i])) continue;
     TANDEM_RETURN_IF_ERROR(optimizer.CreateSlots(builder, *variables[i]));
-    if (optimizer.accumulation_steps() > 1) {
+    // Of parts, what was accumulated stays where they are.
+    if (optimizer.accumulation_steps() > 1 && variables[i]->parts().empty()) {
       TANDEM_RETURN_IF_ERROR(
           TakeAccumulated(builder, *variables[i], optimizer.accumulation_steps(), gradients[i]));
     }
@@ -87,6 +88,14 @@ absl::Status ApplyGradients(StrategyBuilder& builder, const Optimizer& optimizer
     }
     for (size_t i = 0; i < here.size(); ++i) {
       if (here[i].exists()) TANDEM_RETURN_IF_ERROR(builder.HoldUpdates(here[i].values.node));
+      if (optimizer.accumulation_steps() > 1 && !variables[i]->parts().empty() &&
+          here[i].values != gradients[i][c].values) {
+        return errors::Unimplemented("optimizer '", optimizer.name(),
+                                     "' clips gradients that are accumulated on the "
+                                     "servers of variable '",
+                                     variables[i]->name(),
+                                     "'; with parameter servers it can do one or the other");
+      }
       gradients[i][c] = here[i];
     }
     inputs.push_back(
@@ -96,11 +105,17 @@ absl::Status ApplyGradients(StrategyBuilder& builder, const Optimizer& optimizer
   for (size_t i = 0; i < variables.size(); ++i) {
     if (!Exists(gradients[i])) continue;
     const StrategyVariable& variable = *variables[i];
+    TANDEM_ASSIGN_OR_RETURN(std::vector<Gradient> split,
+                            builder.SplitGradient(variable, gradients[i]));
+    if (optimizer.accumulation_steps() > 1 && !variable.parts().empty()) {
+      TANDEM_RETURN_IF_ERROR(
+          TakeAccumulatedParts(builder, variable, optimizer.accumulation_steps(), split));
+    }
     TANDEM_RETURN_IF_ERROR(builder.Update(
         variable, [&](const Scope& scope, Output, int copy) -> absl::StatusOr<Node*> {
           const size_t c = static_cast<size_t>(copy);
           return optimizer.Update(builder, scope.SubScope(variable.name()), variable, copy,
-                                  gradients[i][c], inputs[c]);
+                                  split[c], inputs[variable.parts().empty() ? c : 0]);
         }));
   }
   return absl::OkStatus();

@@ -9,7 +9,7 @@
 namespace tandem::optimizer {
 
 Output UpdateTarget::DenseGradient() const {
-  return ToDense(scope_, gradient_, variable_.spec().shape);
+  return ToDense(scope_, gradient_, variable_.shape(copy_));
 }
 
 Gradient UpdateTarget::DistinctRows() const { return SumDuplicates(scope_, gradient_); }
@@ -103,6 +103,10 @@ VariableSpec SlotSpec(const StrategyVariable& variable, absl::string_view name, 
   spec.initializer = [dtype, shape = spec.shape, initial](const Scope& scope) {
     return scope.Call("Fill",
                       {Tensor::Vector<int64_t>(shape.dims()), FloatingScalar(dtype, initial)});
+  };
+  spec.part_initializer = [dtype, initial](const Scope& scope, const Shape& rows, int64_t) {
+    return scope.Call("Fill",
+                      {Tensor::Vector<int64_t>(rows.dims()), FloatingScalar(dtype, initial)});
   };
   spec.trainable = false;
   return spec;

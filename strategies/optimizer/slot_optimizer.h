@@ -37,7 +37,7 @@ class UpdateTarget {
   Output Number(double value) const { return scalars_.Constant(dtype(), value); }
   SharedScalars& scalars() const { return scalars_; }
 
-  // The gradient, of the variable's shape.
+  // The gradient, of the shape of the copy or part.
   Output DenseGradient() const;
   // The gradient with no row named twice.
   Gradient DistinctRows() const;

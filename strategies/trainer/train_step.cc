@@ -4,7 +4,6 @@
 
 #include "absl/algorithm/container.h"
 #include "core/base/status.h"
-#include "core/op/gradients.h"
 #include "strategies/optimizer/accumulate.h"
 #include "strategies/optimizer/apply.h"
 #include "strategies/optimizer/clipping.h"
@@ -170,15 +169,10 @@ class StepBuilder {
       TANDEM_ASSIGN_OR_RETURN(const Output loss, AddParts(replica, outputs, parts));
       TANDEM_RETURN_IF_ERROR(AddVote(replica, parts));
       variables.clear();
-      std::vector<Output> values;
       for (StrategyVariable* variable : builder_.variables()) {
-        if (!variable->spec().trainable) continue;
-        variables.push_back(variable);
-        values.push_back(replica.Read(*variable));
+        if (variable->spec().trainable) variables.push_back(variable);
       }
-      TANDEM_RETURN_IF_ERROR(replica.scope().status());
-      TANDEM_ASSIGN_OR_RETURN(const std::vector<Gradient> mine,
-                              AddGradients(builder_.graph(), {loss}, values));
+      TANDEM_ASSIGN_OR_RETURN(const std::vector<Gradient> mine, replica.Gradients(loss, variables));
       gradients.resize(variables.size());
       for (size_t i = 0; i < mine.size(); ++i) gradients[i].push_back(mine[i]);
       return absl::OkStatus();
