@@ -99,8 +99,11 @@ class FunctionRuntime::Compiled final : public FunctionHandle,
   std::vector<std::unique_ptr<StepRun>> idle_ ABSL_GUARDED_BY(mu_);
 };
 
-FunctionRuntime::FunctionRuntime(std::shared_ptr<FunctionLibrary> library, CompileOptions options)
-    : library_(std::move(library)), options_(std::move(options)) {}
+FunctionRuntime::FunctionRuntime(std::shared_ptr<FunctionLibrary> library, CompileOptions options,
+                                 ParameterStore* parameter_store)
+    : library_(std::move(library)),
+      options_(std::move(options)),
+      parameter_store_(parameter_store) {}
 
 absl::StatusOr<std::shared_ptr<FunctionHandle>> FunctionRuntime::Instantiate(
     const FunctionRef& function, const KernelContext& c, bool host_results) {

@@ -17,22 +17,26 @@
 #include "absl/strings/string_view.h"
 #include "core/base/mutex.h"
 #include "core/kernel/function_runner.h"
+#include "core/kernel/parameter_store.h"
 #include "runtime/session/compile.h"
 
 namespace tandem {
 
 // Threads: any. Lifetime: belongs to a session; outlives its plans.
-class FunctionRuntime final : public FunctionRunner {
+class FunctionRuntime final : public FunctionRunner, public HasParameterStore {
  public:
   // `options.default_device` and `options.shared_kernels` are not used: functions run where they
-  // are called, and their stateful kernels are their own.
-  FunctionRuntime(std::shared_ptr<FunctionLibrary> library, CompileOptions options);
+  // are called, and their stateful kernels are their own. `parameter_store` (may be null) is the
+  // session's.
+  FunctionRuntime(std::shared_ptr<FunctionLibrary> library, CompileOptions options,
+                  ParameterStore* parameter_store = nullptr);
 
   absl::StatusOr<std::shared_ptr<FunctionHandle>> Instantiate(const FunctionRef& function,
                                                               const KernelContext& c,
                                                               bool host_results) override;
   void Run(const std::shared_ptr<FunctionHandle>& handle, const KernelContext& c,
            std::vector<Tensor> args, Done done) override;
+  ParameterStore* parameter_store() const override { return parameter_store_; }
 
   // Where the random ops in functions stand that go on from call to call, by "<function>@<device>
   // <node>", sorted. All calls of a function on one device share its ops. Functions that were not
@@ -56,6 +60,7 @@ class FunctionRuntime final : public FunctionRunner {
 
   const std::shared_ptr<FunctionLibrary> library_;
   const CompileOptions options_;
+  ParameterStore* const parameter_store_;
   // Gives what is compiled the positions that wait for it.
   void TakePositions(const std::string& key, Compiled& compiled) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

@@ -133,7 +133,7 @@ class LocalSession final : public Session {
         collectives_(options_.collective_timeout, options_.between_processes.get()),
         shared_kernels_(options_.shared_kernels != nullptr ? options_.shared_kernels
                                                            : NewSharedKernelCache()),
-        functions_(graph.shared_functions(), BaseCompileOptions()),
+        functions_(graph.shared_functions(), BaseCompileOptions(), options_.parameter_store.get()),
         graph_(std::move(graph)) {
     for (const auto& [name, size] : options_.collective_groups) {
       collectives_.DeclareGroup(name, size);

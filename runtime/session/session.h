@@ -42,6 +42,7 @@ class GraphDef;
 namespace tandem {
 
 class BetweenProcesses;
+class ParameterStore;
 
 // The kernels of stateful nodes, which hold the nodes' state (the position of a random op).
 class SharedKernelCache;
@@ -63,6 +64,8 @@ struct SessionOptions {
   // For groups that have members in other processes (runtime/collective/group_runtime.h); all of
   // them do then. Null: there are no others.
   std::shared_ptr<BetweenProcesses> between_processes;
+  // How steps reach parameter servers (core/kernel/parameter_store.h). Null: they do not.
+  std::shared_ptr<ParameterStore> parameter_store;
   // See PlaceOptions.
   bool soft_placement = false;
   std::string default_device;

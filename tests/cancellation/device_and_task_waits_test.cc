@@ -3,11 +3,14 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "core/base/status.h"
 #include "core/graph/scope.h"
 #include "core/kernel/factories.h"
+#include "core/kernel/parameter_store.h"
 #include "core/op/registry.h"
 #include "core/op/shape_context.h"
 #include "gtest/gtest.h"
@@ -93,6 +96,45 @@ TEST_P(Cancellation, AReceiveWhoseSenderDoesNotComeEnds) {
         [&] { rendezvous.Abort(lost); });
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
     EXPECT_TRUE(absl::StrContains(status.message(), "task:1 is gone")) << status;
+  }
+}
+
+// Answers nobody, until the call is cancelled.
+class SilentStore final : public ParameterStore {
+ public:
+  void Call(ShardCall, std::vector<Tensor>, CancellationManager* cancellation, Done done) override {
+    auto call = std::make_shared<Waiting>();
+    call->done = std::move(done);
+    const CancellationManager::Token token = cancellation->NewToken();
+    const bool waits = cancellation->Register(
+        token, [call, cancellation] { std::move(call->done)(cancellation->status()); });
+    if (!waits) std::move(call->done)(cancellation->status());
+  }
+
+ private:
+  struct Waiting {
+    Done done;
+  };
+};
+
+TEST_P(Cancellation, APullAndAPushThatNobodyAnswersEnd) {
+  Scope s = Scope::NewRoot();
+  Node* const reached = s.AddNode("_TestReached", {});
+  const Scope after = s.WithControlDependencies({reached});
+  const Output route = s.Constant(std::string("route"));
+  after.WithOpName("pull").CallMulti(
+      "_TandemPull", {route},
+      {{"shard", 0}, {"program", "pull"}, {"Tout", std::vector<DataType>{kFloat32}}});
+  after.WithOpName("push").AddNode("_TandemPush", {route, s.Constant(int64_t{3})},
+                                   {{"shard", 0}, {"program", "push"}});
+  ASSERT_TRUE(s.ok()) << s.status();
+  SessionOptions options;
+  options.parameter_store = std::make_shared<SilentStore>();
+  const auto session = Session::Create(*s.graph(), options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  for (const char* node : {"pull", "push"}) {
+    ExpectCancellable(**session, node);
+    ExpectNamedAtDeadline(**session, node);
   }
 }
 
