@@ -7,6 +7,7 @@
 
 #include "absl/strings/string_view.h"
 #include "core/base/status.h"
+#include "kernels/collective/gradient_codec.h"
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/collective/group.h"
 #include "strategies/local/local_runner.h"
@@ -108,6 +109,15 @@ absl::StatusOr<std::unique_ptr<Strategy>> Strategy::MultiWorkerMirrored(
                                    options.first_bucket_bytes,
                                    ", were asked for; both must be positive");
   }
+  if (!options.compression.empty()) {
+    TANDEM_RETURN_IF_ERROR(
+        WithContext(GradientCodec::Parse(options.compression).status(), "compression"));
+    if (options.virtual_replicas > 0) {
+      return errors::InvalidArgument(
+          "gradients cannot be compressed (", options.compression,
+          ") in deterministic mode: their sum would depend on the number of processes");
+    }
+  }
   if (!options.job.has_value()) {
     TANDEM_ASSIGN_OR_RETURN(options.job, ReadJobEnvironment());
   }
@@ -138,6 +148,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> Strategy::MultiWorkerMirrored(
   replicas.bucket_bytes = options.bucket_bytes;
   replicas.first_bucket_bytes = options.first_bucket_bytes;
   replicas.spans_processes = true;
+  replicas.compression = options.compression;
   return std::make_unique<MultiWorkerStrategy>(std::move(replicas), options.virtual_replicas > 0,
                                                options.collective_timeout,
                                                std::move(devices.devices), std::move(workers));

@@ -32,6 +32,7 @@ struct JobOptions {
   bool spans_processes = true;
   int64_t bucket_bytes = int64_t{1} << 20;
   int64_t first_bucket_bytes = 0;
+  std::string compression;  // Of gradients of any size.
 };
 
 class Job {
@@ -117,6 +118,8 @@ class Job {
     builder.bucket_bytes = options_.bucket_bytes;
     builder.first_bucket_bytes = options_.first_bucket_bytes;
     builder.spans_processes = options_.spans_processes;
+    builder.compression = options_.compression;
+    builder.least_compressed_bytes = 0;
     TANDEM_ASSIGN_OR_RETURN(process.builder, NewReplicaBuilder(std::move(builder)));
     TANDEM_ASSIGN_OR_RETURN(const RunSignature signature, program(*process.builder));
     SessionOptions session;

@@ -225,7 +225,7 @@ std::vector<Output> Reductions::AllReduce(const Scope& scope, int replica, int64
 }
 
 absl::StatusOr<std::vector<std::vector<Gradient>>> Reductions::ReduceGradients(
-    const std::vector<PerReplicaGradient>& gradients, Arrived arrived) {
+    const std::vector<PerReplicaGradient>& gradients, Arrived arrived, Residuals& residuals) {
   for (size_t i = 0; i < gradients.size(); ++i) {
     TANDEM_RETURN_IF_ERROR(CheckGradient(i, gradients[i]));
   }
@@ -235,6 +235,8 @@ absl::StatusOr<std::vector<std::vector<Gradient>>> Reductions::ReduceGradients(
   int64_t bytes = 0;
   int64_t limit =
       options_.first_bucket_bytes > 0 ? options_.first_bucket_bytes : options_.bucket_bytes;
+  std::vector<size_t> compressed;
+  int64_t compressed_bytes = 0;
   for (size_t i = gradients.size(); i-- > 0;) {
     const PerReplicaGradient& gradient = gradients[i];
     if (!gradient[0].exists()) continue;
@@ -247,6 +249,15 @@ absl::StatusOr<std::vector<std::vector<Gradient>>> Reductions::ReduceGradients(
     }
     if (gradient[0].is_sparse()) {
       TANDEM_RETURN_IF_ERROR(JoinSparse(gradient, reduced[i], arrived));
+      continue;
+    }
+    if (IsCompressed(gradient[0])) {
+      compressed.push_back(i);
+      compressed_bytes += BytesOf(gradient[0].values);
+      if (compressed_bytes < limit) continue;
+      TANDEM_RETURN_IF_ERROR(FlushCompressed(gradients, compressed, reduced, arrived, residuals));
+      compressed_bytes = 0;
+      limit = options_.bucket_bytes;
       continue;
     }
     if (!bucket.empty() && gradient[0].values.dtype() != gradients[bucket[0]][0].values.dtype()) {
@@ -262,6 +273,7 @@ absl::StatusOr<std::vector<std::vector<Gradient>>> Reductions::ReduceGradients(
       limit = options_.bucket_bytes;
     }
   }
+  TANDEM_RETURN_IF_ERROR(FlushCompressed(gradients, compressed, reduced, arrived, residuals));
   Flush(gradients, bucket, reduced, arrived);
   TANDEM_RETURN_IF_ERROR(root_.status());
   return reduced;
@@ -317,6 +329,48 @@ void Reductions::Flush(const std::vector<PerReplicaGradient>& gradients,
     }
   }
   bucket.clear();
+}
+
+bool Reductions::IsCompressed(const Gradient& gradient) const {
+  const PartialShape& shape = gradient.values.shape();
+  return !options_.compression.empty() && !gradient.is_sparse() &&
+         gradient.values.dtype() == kFloat32 && shape.IsFullyDefined() &&
+         BytesOf(gradient.values) >= options_.least_compressed_bytes;
+}
+
+absl::Status Reductions::FlushCompressed(const std::vector<PerReplicaGradient>& gradients,
+                                         std::vector<size_t>& bucket,
+                                         std::vector<std::vector<Gradient>>& reduced,
+                                         Arrived arrived, Residuals& residuals) {
+  if (bucket.empty()) return absl::OkStatus();
+  const Scope scope =
+      root_.WithDevice(kHostDevice).SubScope(absl::StrCat("reduce/compressed_", num_buckets_++));
+  const AttrMap codec = {{"codec", options_.compression}};
+  std::vector<Output> sums;
+  std::vector<Output> payloads;
+  for (const size_t i : bucket) {
+    PerReplica own;
+    for (const Gradient& gradient : gradients[i]) own.push_back(gradient.values);
+    TANDEM_ASSIGN_OR_RETURN(const Output sum, Reduce(scope, Reduction::kSum, own));
+    TANDEM_ASSIGN_OR_RETURN(const Shape shape, sum.shape().ToShape());
+    TANDEM_ASSIGN_OR_RETURN(const Output handle, residuals.New(shape));
+    const Output residual = scope.Call("ReadVariableOp", {handle}, {{"dtype", kFloat32}});
+    const std::vector<Output> parts = scope.CallMulti("_TandemCompress", {sum, residual}, codec);
+    TANDEM_RETURN_IF_ERROR(scope.status());
+    sums.push_back(sum);
+    payloads.push_back(parts[0]);
+    residuals.Keep(handle, parts[1]);
+  }
+  const std::vector<Output> all = AllGatherRows(scope, payloads, arrived);
+  TANDEM_RETURN_IF_ERROR(scope.status());
+  for (size_t k = 0; k < bucket.size(); ++k) {
+    const Output total = scope.Call("_TandemSumCompressed", {all[k], sums[k]}, codec);
+    TANDEM_RETURN_IF_ERROR(scope.status());
+    arrived({total.node});
+    for (Gradient& copy : reduced[bucket[k]]) copy = Gradient(total);
+  }
+  bucket.clear();
+  return absl::OkStatus();
 }
 
 absl::Status Reductions::JoinSparse(const PerReplicaGradient& gradient,

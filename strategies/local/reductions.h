@@ -52,6 +52,19 @@ struct ReductionOptions {
   int64_t bucket_bytes = 0;
   int64_t first_bucket_bytes = 0;
   bool spans_processes = false;
+  std::string compression;
+  int64_t least_compressed_bytes = 0;
+};
+
+// What this process keeps of compressed gradients until the next step
+// (kernels/collective/gradient_codec.h).
+class Residuals {
+ public:
+  virtual ~Residuals() = default;
+  // The handle of a new variable on the host, float32 zeros at first.
+  virtual absl::StatusOr<Output> New(const Shape& shape) = 0;
+  // The variable gets this value at the end of the step.
+  virtual void Keep(Output handle, Output value) = 0;
 };
 
 // Threads: one. Errors of nodes are kept by the scope that they are added to.
@@ -84,9 +97,9 @@ class Reductions {
   std::vector<Output> AllReduce(const Scope& scope, int replica, int64_t operation,
                                 Reduction reduction, const std::vector<Output>& values) const;
 
-  // See StrategyBuilder.
+  // See StrategyBuilder. `residuals`: of gradients that are compressed.
   absl::StatusOr<std::vector<std::vector<Gradient>>> ReduceGradients(
-      const std::vector<PerReplicaGradient>& gradients, Arrived arrived);
+      const std::vector<PerReplicaGradient>& gradients, Arrived arrived, Residuals& residuals);
 
  private:
   // Between devices of one process.
@@ -105,6 +118,14 @@ class Reductions {
   // Reduces the gradients of a bucket in one operation a replica, and empties the bucket.
   void Flush(const std::vector<PerReplicaGradient>& gradients, std::vector<size_t>& bucket,
              std::vector<std::vector<Gradient>>& reduced, Arrived arrived);
+  // Whether a gradient of this kind is compressed.
+  bool IsCompressed(const Gradient& gradient) const;
+  // As Flush, of compressed gradients: those of this process's replicas are summed, and their sum
+  // is sent to all.
+  absl::Status FlushCompressed(const std::vector<PerReplicaGradient>& gradients,
+                               std::vector<size_t>& bucket,
+                               std::vector<std::vector<Gradient>>& reduced, Arrived arrived,
+                               Residuals& residuals);
   absl::Status JoinSparse(const PerReplicaGradient& gradient, std::vector<Gradient>& copies,
                           Arrived arrived);
 

@@ -5,19 +5,21 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "kernels/collective/gradient_codec.h"
 #include "strategies/local/reductions.h"
 
 namespace tandem {
 namespace {
 
-class ReplicaBuilder final : public StrategyBuilder {
+class ReplicaBuilder final : public StrategyBuilder, private Residuals {
  public:
   explicit ReplicaBuilder(const ReplicaBuilderOptions& options)
       : layout_{options.devices, options.central_device, options.virtual_replicas},
         spans_processes_(options.spans_processes),
         root_(Scope::NewRoot()),
         reductions_(layout_, root_,
-                    {options.bucket_bytes, options.first_bucket_bytes, options.spans_processes}) {
+                    {options.bucket_bytes, options.first_bucket_bytes, options.spans_processes,
+                     options.compression, options.least_compressed_bytes}) {
     initialize_ = host_scope().WithOpName("initialize_variables").AddNode("NoOp", {});
   }
 
@@ -99,6 +101,7 @@ class ReplicaBuilder final : public StrategyBuilder {
     assigned_.clear();
     assignment_of_.clear();
     ended_.clear();
+    kept_.clear();
     barriers_.clear();
     all_arrived_ = nullptr;
     if (num_copies() > 1) {
@@ -122,6 +125,10 @@ class ReplicaBuilder final : public StrategyBuilder {
     }
     TANDEM_RETURN_IF_ERROR(CheckCalls());
     TANDEM_RETURN_IF_ERROR(ApplyAssignments());
+    for (const auto& [handle, value] : kept_) {
+      const Scope scope = UpdateScope(0).WithDevice(kHostDevice).SubScope("residual");
+      ended_.push_back(scope.AddNode("AssignVariableOp", {handle, value}));
+    }
     Node* const done = host_scope()
                            .WithControlDependencies(ended_)
                            .WithOpName(absl::StrCat(step_name_, "/done"))
@@ -146,7 +153,7 @@ class ReplicaBuilder final : public StrategyBuilder {
   absl::StatusOr<std::vector<std::vector<Gradient>>> ReduceGradients(
       const std::vector<PerReplicaGradient>& gradients) override {
     return reductions_.ReduceGradients(
-        gradients, [this](std::initializer_list<Node*> nodes) { Arrived(nodes); });
+        gradients, [this](std::initializer_list<Node*> nodes) { Arrived(nodes); }, *this);
   }
 
   absl::Status HoldUpdates(Node* node) override {
@@ -282,19 +289,36 @@ class ReplicaBuilder final : public StrategyBuilder {
     return absl::OkStatus();
   }
 
-  // The hidden variable of StrategyVariable::aggregate.
-  absl::StatusOr<Output> NewAggregate(const VariableSpec& spec, const Output& initial) {
-    const std::string name = spec.name + "/aggregate";
+  // A variable on the host that variables() does not have.
+  absl::StatusOr<Output> NewHidden(const std::string& name, DataType dtype, const Shape& shape,
+                                   const Output& initial) {
     const Output handle = host_scope().WithOpName(name).Call(
         "VarHandleOp", {},
-        {{"dtype", spec.dtype}, {"shape", PartialShape(spec.shape)}, {"shared_name", name}});
+        {{"dtype", dtype}, {"shape", PartialShape(shape)}, {"shared_name", name}});
     Node* const assign = host_scope()
-                             .WithOpName(spec.name + "/assign_initial/aggregate")
+                             .WithOpName(name + "/assign_initial")
                              .AddNode("AssignVariableOp", {handle, initial});
     TANDEM_RETURN_IF_ERROR(root_.status());
     graph()->AddControlEdge(assign, initialize_);
     return handle;
   }
+
+  // That of StrategyVariable::aggregate.
+  absl::StatusOr<Output> NewAggregate(const VariableSpec& spec, const Output& initial) {
+    return NewHidden(spec.name + "/aggregate", spec.dtype, spec.shape, initial);
+  }
+
+  absl::StatusOr<Output> New(const Shape& shape) override {
+    const std::string name = absl::StrCat("reduce/residual_", num_residuals_++);
+    const Output zeros = host_scope().SubScope(name).Call(
+        "Fill",
+        {Tensor::Vector<int64_t>(std::vector<int64_t>(shape.dims().begin(), shape.dims().end())),
+         Tensor::Scalar<float>(0)});
+    TANDEM_RETURN_IF_ERROR(root_.status());
+    return NewHidden(name, kFloat32, shape, zeros);
+  }
+
+  void Keep(Output handle, Output value) override { kept_.emplace_back(handle, value); }
 
   struct Assignment {
     const StrategyVariable* variable;
@@ -428,6 +452,7 @@ class ReplicaBuilder final : public StrategyBuilder {
   Reductions reductions_;
   Node* initialize_ = nullptr;
   Output first_replica_;  // Made when it is first asked for.
+  int num_residuals_ = 0;
   std::vector<std::unique_ptr<StrategyVariable>> variables_;
   absl::flat_hash_map<std::string, StrategyVariable*> by_name_;
 
@@ -447,6 +472,7 @@ class ReplicaBuilder final : public StrategyBuilder {
   // grow with the square of R.
   Node* all_arrived_ = nullptr;
   std::vector<Node*> ended_;
+  std::vector<std::pair<Output, Output>> kept_;  // Handles of residuals, and their new values.
 };
 
 }  // namespace
@@ -460,6 +486,17 @@ absl::StatusOr<std::unique_ptr<StrategyBuilder>> NewReplicaBuilder(ReplicaBuilde
     return errors::InvalidArgument("deterministic mode has ", options.virtual_replicas,
                                    " virtual replicas; that cannot be fewer than the ", devices,
                                    " devices");
+  }
+  if (!options.compression.empty()) {
+    TANDEM_RETURN_IF_ERROR(
+        WithContext(GradientCodec::Parse(options.compression).status(), "compression"));
+    if (!options.spans_processes || options.virtual_replicas > 0) {
+      return errors::InvalidArgument(
+          "gradients are compressed (", options.compression, ") on their way between processes, ",
+          options.spans_processes
+              ? "and not in deterministic mode: their sum would depend on the number of processes"
+              : "of which this strategy has one");
+    }
   }
   return std::make_unique<ReplicaBuilder>(options);
 }

@@ -47,9 +47,18 @@ struct ReplicaBuilderOptions {
   // also with one replica here, and nothing in the graph says how many processes there are, or
   // which one this is: that is asked when a step runs (SessionOptions::between_processes).
   bool spans_processes = false;
+
+  // How large dense gradients of float32 travel between processes: a name of
+  // kernels/collective/gradient_codec.h. What a step's gradients lose by it is added to those of
+  // the next one; it is this process's own, and no part of checkpoints. Empty: as they are.
+  std::string compression;
+  // Smaller ones travel as they are: they cost a message, whatever their size.
+  int64_t least_compressed_bytes = 4096;
 };
 
-// InvalidArgument: no device, or fewer virtual replicas than devices.
+// InvalidArgument: no device, fewer virtual replicas than devices, or a compression that does not
+// exist, or where there is one process, or in deterministic mode, since sums would depend on who is
+// in which process.
 absl::StatusOr<std::unique_ptr<StrategyBuilder>> NewReplicaBuilder(ReplicaBuilderOptions options);
 
 }  // namespace tandem
