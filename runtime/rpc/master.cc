@@ -137,6 +137,7 @@ absl::StatusOr<std::unique_ptr<Session>> Master::MakeLocalSession(
   options.optimize = OptimizeOptionsOf(config.graph_options());
   options.soft_placement = config.allow_soft_placement();
   options.dead_fetch_code = absl::StatusCode::kInternal;
+  options.parameter_store = worker_.parameter_store();
   return Session::Create(graph, std::move(options));
 }
 

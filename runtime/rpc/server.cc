@@ -17,6 +17,10 @@
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "runtime/parameter_server/call_faults.h"
+#include "runtime/parameter_server/remote_store.h"
+#include "runtime/parameter_server/shard_host.h"
+#include "runtime/parameter_server/shard_service.h"
 #include "runtime/rpc/accept_loop.h"
 #include "runtime/rpc/control_threads.h"
 #include "runtime/rpc/host_transfer_service.h"
@@ -75,6 +79,28 @@ std::unique_ptr<SharedMemoryEndpoint> NewSharedMemory(const ServerOptions& optio
   return nullptr;
 }
 
+parameter_server::ShardHostOptions ShardsOf(const ServerOptions& options, const Security& security,
+                                            std::shared_ptr<DeviceSet> devices,
+                                            std::shared_ptr<parameter_server::CallFaults> faults) {
+  parameter_server::ShardHostOptions shards;
+  shards.task = options.task.ToString();
+  shards.devices = std::move(devices);
+  shards.security = security;
+  shards.faults = std::move(faults);
+  shards.limits = options.limits;
+  shards.replica_lost_after = options.replica_lost_after;
+  return shards;
+}
+
+std::shared_ptr<ParameterStore> NewStore(const Security& security,
+                                         parameter_server::ShardHost* local) {
+  parameter_server::RemoteStore::Options options;
+  options.security = security;
+  options.local = local;
+  options.faults = local->options().faults;
+  return std::make_shared<parameter_server::RemoteStore>(std::move(options));
+}
+
 // Lets graphs touch what the options say, and no more.
 absl::Status ConfineGraphs(const ServerOptions& options, bool is_on_loopback, DeviceSet* devices) {
   if (!options.allow_paths.has_value() && is_on_loopback) return absl::OkStatus();
@@ -95,7 +121,8 @@ absl::Status ConfineGraphs(const ServerOptions& options, bool is_on_loopback, De
 class GrpcServer final : public Server {
  public:
   GrpcServer(std::string listen_host, std::string own_host, int port, const ServerOptions& options,
-             Security security, std::shared_ptr<DeviceSet> devices)
+             Security security, std::shared_ptr<DeviceSet> devices,
+             std::shared_ptr<parameter_server::CallFaults> faults)
       : listen_host_(std::move(listen_host)),
         own_host_(std::move(own_host)),
         wanted_port_(port),
@@ -103,7 +130,8 @@ class GrpcServer final : public Server {
         serves_clients_in_memory_(!security_.ServesTls()),
         shared_memory_(NewSharedMemory(options, serves_clients_in_memory_)),
         tasks_(options.config, options.task, security_, shared_memory_.get()),
-        worker_(std::move(devices), &tasks_),
+        shards_(ShardsOf(options, security_, devices, std::move(faults))),
+        worker_(std::move(devices), &tasks_, NewStore(security_, &shards_)),
         master_(&worker_, &control_, options.start_timeout, options.limits),
         max_message_bytes_(options.limits.message_bytes),
         session_idle_limit_(options.session_idle_limit) {}
@@ -121,6 +149,7 @@ class GrpcServer final : public Server {
     master_service_ = NewMasterService(&master_, &control_,
                                        serves_clients_in_memory_ ? shared_memory_.get() : nullptr);
     worker_service_ = NewWorkerService(&worker_, &control_);
+    shard_service_ = parameter_server::NewShardService(&shards_);
     if (shared_memory_ != nullptr) {
       host_transfer_service_ =
           NewHostTransferService(shared_memory_.get(), serves_clients_in_memory_);
@@ -134,6 +163,7 @@ class GrpcServer final : public Server {
             NewServerCredentials(security_));
     builder.RegisterService(master_service_.get());
     builder.RegisterService(worker_service_.get());
+    builder.RegisterService(shard_service_.get());
     if (host_transfer_service_ != nullptr) builder.RegisterService(host_transfer_service_.get());
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return errors::Internal("gRPC makes no server");
@@ -172,6 +202,9 @@ class GrpcServer final : public Server {
     const absl::Time deadline = absl::Now() + grace;
     master_.WaitUntilIdle(deadline);
     worker_.WaitUntilIdle(deadline);
+    // After the steps, which may call them.
+    shards_.Drain(drained);
+    shards_.WaitUntilIdle(deadline);
     // Steps that outlast the grace are cancelled, and their clients told why, while there is still
     // a connection to tell them on.
     const absl::Status ending =
@@ -179,6 +212,7 @@ class GrpcServer final : public Server {
                             absl::FormatDuration(grace), " to end");
     master_.CloseAll(ending);
     worker_.CloseAll(ending);
+    shards_.CloseAll(ending);
     accept_loop.reset();
     constexpr absl::Duration kLastWords = absl::Seconds(2);
     server->Shutdown(absl::ToChronoTime(absl::Now() + kLastWords));
@@ -220,12 +254,14 @@ class GrpcServer final : public Server {
   const bool serves_clients_in_memory_;
   const std::unique_ptr<SharedMemoryEndpoint> shared_memory_;  // Null: values go in messages.
   const ClusterTasks tasks_;
+  parameter_server::ShardHost shards_;
   Worker worker_;
   Master master_;
   const int max_message_bytes_;
   const absl::Duration session_idle_limit_;
   std::unique_ptr<grpc::Service> master_service_;
   std::unique_ptr<grpc::Service> worker_service_;
+  std::unique_ptr<grpc::Service> shard_service_;
   std::unique_ptr<grpc::Service> host_transfer_service_;
   mutable Mutex mu_;
   std::unique_ptr<grpc::Server> server_ ABSL_GUARDED_BY(mu_);
@@ -275,9 +311,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(ServerOptions options) {
     TANDEM_ASSIGN_OR_RETURN(devices, DeviceSet::Create(counts, prefix));
   }
   TANDEM_RETURN_IF_ERROR(ConfineGraphs(options, IsLoopback(place), devices.get()));
+  TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<parameter_server::CallFaults> faults,
+                          parameter_server::CallFaults::FromEnvironment());
   return std::make_unique<GrpcServer>(bind.empty() ? ListenHost(own.host) : bind, own.host,
                                       options.port.value_or(own.port), options, std::move(security),
-                                      std::move(devices));
+                                      std::move(devices), std::move(faults));
 }
 
 }  // namespace tandem

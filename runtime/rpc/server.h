@@ -7,7 +7,8 @@
 //   … server->target() …  // "grpc://localhost:41234"
 //   server->Stop(absl::Seconds(5));
 //
-// One port answers TensorFlow's MasterService and WorkerService, gRPC health checking and server
+// One port answers TensorFlow's MasterService and WorkerService, Tandem's ParameterService (a server
+// of any job may hold shards, runtime/parameter_server), gRPC health checking and server
 // reflection. Every task of a cluster is a master to the clients that connect to it, and a worker
 // to the other tasks. A session begins when all tasks that it uses are there; they may be started
 // in any order.
@@ -58,6 +59,8 @@ struct ServerOptions {
   absl::Duration session_idle_limit = absl::InfiniteDuration();
   // How long a new session waits for tasks that cannot be reached.
   absl::Duration start_timeout = absl::Seconds(120);
+  // How long a shard of parameters waits for the server of its replica before it goes on alone.
+  absl::Duration replica_lost_after = absl::Seconds(10);
 };
 
 // Threads: any.
@@ -76,8 +79,8 @@ class Server {
   virtual absl::Status Start() = 0;
   // "grpc://host:port". REQUIRES: it was started.
   virtual std::string target() const = 0;
-  // Refuses new sessions and steps, lets running steps go on for `grace`, then cancels them.
-  // Returns when all is over. True when there were sessions.
+  // Refuses new sessions, steps and calls of shards, lets those that run go on for `grace`, then
+  // cancels them. Shards that have snapshots write a last one. Returns when all is over. True when there were sessions.
   virtual bool Stop(absl::Duration grace) = 0;
 };
 

@@ -60,10 +60,12 @@ struct Worker::Anchor {
   Worker* worker ABSL_GUARDED_BY(mu) = nullptr;  // Null: it is gone.
 };
 
-Worker::Worker(std::shared_ptr<DeviceSet> devices, const ClusterTasks* tasks)
+Worker::Worker(std::shared_ptr<DeviceSet> devices, const ClusterTasks* tasks,
+               std::shared_ptr<ParameterStore> parameter_store)
     : tasks_(*tasks),
       shared_devices_(std::make_shared<SessionDevices>(std::move(devices))),
-      default_session_(std::make_shared<WorkerSession>(shared_devices_)),
+      parameter_store_(std::move(parameter_store)),
+      default_session_(std::make_shared<WorkerSession>(shared_devices_, parameter_store_)),
       recent_requests_(kRememberedRequests),
       anchor_(std::make_shared<Anchor>()) {
   MutexLock lock(anchor_->mu);
@@ -102,7 +104,8 @@ absl::Status Worker::CreateSession(const tensorflow::CreateWorkerSessionRequest&
   entry.session = std::make_shared<WorkerSession>(
       request.isolate_session_state()
           ? std::make_shared<SessionDevices>(shared_devices_->shared_devices())
-          : shared_devices_);
+          : shared_devices_,
+      parameter_store_);
   entry.master_task = request.master_task();
   entry.master_incarnation = request.master_incarnation();
   const std::shared_ptr<WorkerSession> session = entry.session;

@@ -48,14 +48,16 @@ class Worker {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;
 
-  // `tasks` outlives it.
-  Worker(std::shared_ptr<DeviceSet> devices, const ClusterTasks* tasks);
+  // `tasks` outlives it. `parameter_store` (may be null): how steps reach parameter servers.
+  Worker(std::shared_ptr<DeviceSet> devices, const ClusterTasks* tasks,
+         std::shared_ptr<ParameterStore> parameter_store = nullptr);
   // REQUIRES: no call is going on.
   ~Worker();
 
   const ClusterTasks& tasks() const { return tasks_; }
   // Of the sessions that are not isolated.
   const std::shared_ptr<SessionDevices>& shared_devices() const { return shared_devices_; }
+  const std::shared_ptr<ParameterStore>& parameter_store() const { return parameter_store_; }
   void GetStatus(tensorflow::GetStatusResponse* response) const;
 
   // InvalidArgument: no handle. Unimplemented: a cluster of the session's own. Sessions of the same
@@ -133,6 +135,7 @@ class Worker {
 
   const ClusterTasks& tasks_;
   const std::shared_ptr<SessionDevices> shared_devices_;
+  const std::shared_ptr<ParameterStore> parameter_store_;
   // Of masters that make none.
   const std::shared_ptr<WorkerSession> default_session_;
   TransferLog log_;

@@ -70,8 +70,11 @@ void RegisteredGraph::Run(std::vector<Tensor> feeds, const RunOptions& options,
           absl::StatusOr<std::vector<Tensor>> results) mutable { done(std::move(results)); });
 }
 
-WorkerSession::WorkerSession(std::shared_ptr<SessionDevices> devices)
-    : devices_(std::move(devices)), kernels_(NewSharedKernelCache()) {}
+WorkerSession::WorkerSession(std::shared_ptr<SessionDevices> devices,
+                             std::shared_ptr<ParameterStore> parameter_store)
+    : devices_(std::move(devices)),
+      parameter_store_(std::move(parameter_store)),
+      kernels_(NewSharedKernelCache()) {}
 
 WorkerSession::~WorkerSession() { Close(errors::Cancelled("the session was deleted")); }
 
@@ -88,6 +91,7 @@ absl::StatusOr<std::shared_ptr<RegisteredGraph>> WorkerSession::Compile(
   options.devices = devices_->shared_devices();
   options.session_devices = devices_;
   options.shared_kernels = kernels_;
+  options.parameter_store = parameter_store_;
   options.dead_fetch_code = absl::StatusCode::kInternal;
   options.optimize = passes;
   TANDEM_ASSIGN_OR_RETURN(result->session_, Session::Create(graph, std::move(options)));

@@ -40,7 +40,9 @@ class RegisteredGraph : public std::enable_shared_from_this<RegisteredGraph> {
 // Threads: any.
 class WorkerSession {
  public:
-  explicit WorkerSession(std::shared_ptr<SessionDevices> devices);
+  // `parameter_store` (may be null): SessionOptions::parameter_store of its graphs.
+  explicit WorkerSession(std::shared_ptr<SessionDevices> devices,
+                         std::shared_ptr<ParameterStore> parameter_store = nullptr);
   ~WorkerSession();
 
   // Compiles the graph. Errors: those of a session's first run; InvalidArgument: the indices of its
@@ -66,6 +68,7 @@ class WorkerSession {
 
  private:
   const std::shared_ptr<SessionDevices> devices_;
+  const std::shared_ptr<ParameterStore> parameter_store_;
   const std::shared_ptr<SharedKernelCache> kernels_;
   std::atomic<int> runs_{0};
   mutable Mutex mu_;
