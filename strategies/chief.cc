@@ -1,11 +1,21 @@
 #include "strategies/chief.h"
 
 #include <cstdlib>
+#include <utility>
 
 namespace tandem {
 namespace {
 
 bool LeadsByName(const std::string& job) { return job == "chief" || job == "master"; }
+
+// Nothing: there is none, or it cannot be read.
+absl::optional<ClusterConfig> ConfigOfEnvironment() {
+  const char* const document = std::getenv("TF_CONFIG");
+  if (document == nullptr) return absl::nullopt;
+  absl::StatusOr<ClusterConfig> config = ParseClusterConfig(document);
+  if (!config.ok()) return absl::nullopt;
+  return *std::move(config);
+}
 
 }  // namespace
 
@@ -20,10 +30,13 @@ bool IsChief(const ClusterConfig& config) {
 }
 
 bool IsChiefByEnvironment() {
-  const char* const document = std::getenv("TF_CONFIG");
-  if (document == nullptr) return true;
-  const absl::StatusOr<ClusterConfig> config = ParseClusterConfig(document);
-  return !config.ok() || IsChief(*config);
+  const absl::optional<ClusterConfig> config = ConfigOfEnvironment();
+  return !config.has_value() || IsChief(*config);
+}
+
+bool IsEvaluatorByEnvironment() {
+  const absl::optional<ClusterConfig> config = ConfigOfEnvironment();
+  return config.has_value() && config->task.has_value() && config->task->job == "evaluator";
 }
 
 }  // namespace tandem

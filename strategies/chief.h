@@ -13,6 +13,10 @@ bool IsChief(const ClusterConfig& config);
 // The same of this process, as TF_CONFIG has it. True where it cannot be read.
 bool IsChiefByEnvironment();
 
+// Whether TF_CONFIG says that this process is the evaluator of its job: it trains nothing, and
+// evaluates the checkpoints that the others write.
+bool IsEvaluatorByEnvironment();
+
 }  // namespace tandem
 
 #endif  // TANDEM_STRATEGIES_CHIEF_H_

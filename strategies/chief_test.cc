@@ -33,6 +33,18 @@ TEST(Chief, IsTheChiefOrElseTheFirstWorker) {
   EXPECT_FALSE(IsChiefIn(R"({"master": ["d:1"], "worker": ["a:1"]})", Task("worker", 0)));
 }
 
+TEST(Chief, AnEvaluatorKnowsItself) {
+  unsetenv("TF_CONFIG");
+  EXPECT_FALSE(IsEvaluatorByEnvironment());
+  setenv("TF_CONFIG", R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}})",
+         1);
+  EXPECT_FALSE(IsEvaluatorByEnvironment());
+  setenv("TF_CONFIG",
+         R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "evaluator", "index": 0}})", 1);
+  EXPECT_TRUE(IsEvaluatorByEnvironment());
+  unsetenv("TF_CONFIG");
+}
+
 TEST(Chief, OfAStrategyIsWhatTfConfigSays) {
   unsetenv("TF_CONFIG");
   const auto strategy = Strategy::OneDevice({});

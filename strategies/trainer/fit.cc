@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
+#include "strategies/chief.h"
 #include "strategies/trainer/fit_run.h"
 #include "strategies/trainer/log_callback.h"
 #include "strategies/trainer/trainer.h"
@@ -43,6 +44,12 @@ int ExitCodeOf(const absl::Status& status) {
 }
 
 absl::StatusOr<std::vector<EpochResult>> Trainer::FitRun::Run() {
+  if (IsEvaluatorByEnvironment()) {
+    absl::StatusOr<std::vector<EpochResult>> results = EvaluateCheckpoints();
+    // A request is fulfilled once.
+    trainer_.stop_.store(StopReason::kNone, std::memory_order_relaxed);
+    return results;
+  }
   if (!options_.checkpoint_dir.empty()) {
     // Of several workers the first meeting tells who writes.
     const bool writes = workers_ == nullptr && trainer_.is_chief();

@@ -1,6 +1,7 @@
 // FitRun: one call of Fit. It trains epochs of steps (fit.cc), of which several may be in flight
 // (fit_steps.cc), and writes checkpoints, from which another call goes on (fit_resume.cc). Of
-// several workers one gives its state to another in the same way (fit_workers.cc).
+// several workers one gives its state to another in the same way (fit_workers.cc). In the evaluator
+// of a job it evaluates the checkpoints of the others instead (fit_evaluator.cc).
 //
 // Threads: that of Fit; steps end on any.
 #ifndef TANDEM_STRATEGIES_TRAINER_FIT_RUN_H_
@@ -114,6 +115,19 @@ class Trainer::FitRun {
   absl::StatusOr<StrategyState> Give();
   absl::Status Take(StrategyState state);
   absl::Status TakeCheckpoint();
+
+  // --- The evaluator (fit_evaluator.cc)
+
+  struct Evaluated {
+    std::string prefix;
+    int64_t step = 0;
+    bool is_last = false;  // The training was over when it was written.
+    EpochResult result;
+  };
+  absl::StatusOr<std::vector<EpochResult>> EvaluateCheckpoints();
+  // Evaluates the newest checkpoint, unless it is `newest`, which it becomes. Nothing: there is no
+  // other one.
+  absl::StatusOr<absl::optional<Evaluated>> EvaluateNewest(std::string& newest);
 
   // --- Checkpoints (fit_resume.cc)
 

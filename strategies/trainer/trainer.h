@@ -140,6 +140,13 @@ class Trainer {
 
   // Trains for whole epochs. The first batch decides the types and shapes of the model's inputs.
   //
+  // In the evaluator of a job (TF_CONFIG's task "evaluator") it trains nothing: it waits for the
+  // checkpoints that the others write into FitOptions::checkpoint_dir, evaluates each with
+  // FitOptions::validation, or the newest of them where it cannot keep up, logs the results
+  // (LOG_DIR/evaluator), and ends after the one that was written when the training was over. It
+  // then gives the result of each evaluation. While nobody writes any it waits, until it is told to
+  // stop.
+  //
   // InvalidArgument: an epoch without a batch, or batches that do not fit. Cancelled: Stop was
   // called, or a signal came (the running steps were finished, and the variables are whole, unless
   // a step took longer than FitOptions::step_grace); ExitCodeOf(status) is what the process should
