@@ -132,8 +132,20 @@ grep -q '\] generation [0-9]* rank [01] of 2 from step' <<<"$said" || fail "said
 
 # SIGTERM on all: one step, and 143. (What is in .membership does not keep a job from beginning anew.)
 rm -rf "${folder:?}"/*
-start --workers=2 -- "$trainer" 1000000 "$folder"
+start --workers=2 --http_port=0 -- "$trainer" 1000000 "$folder"
 wait_for '\] step '
+port=$(sed -n 's#^status page http://127.0.0.1:\([0-9]*\)/.*#\1#p' <<<"$said")
+# get PATH: what the status page answers.
+get() {
+  exec 3<>"/dev/tcp/127.0.0.1/$port" || fail "the status page does not listen on $port"
+  printf 'GET %s HTTP/1.0\r\n\r\n' "$1" >&3
+  cat <&3
+  exec 3<&-
+}
+page=$(get /)
+grep -q 'generation [0-9]*: 2 of 2 to 2 workers, working, step' <<<"$page" || fail "page: $page"
+metrics=$(get /metrics)
+grep -q '^tandem_job_committed_step [1-9]' <<<"$metrics" || fail "metrics: $metrics"
 members=$("$tandem" members "127.0.0.1:$(sed -n 's/^started worker:1 .* port //p' <<<"$said")") ||
   fail "tandem members: $members"
 grep -q '^generation [0-9]*: 2 of 2 to 2 workers, working, step' <<<"$members" || fail "$members"
@@ -147,7 +159,7 @@ saved=$(sed -n 's/.*\] saved step //p' <<<"$said" | sort -u)
 
 # What makes no sense is refused.
 for flags in "" "--workers=0" "--workers=3:2" "--workers=2 --max_restarts=x" \
-  "--workers=4 --per_host=2" "--workers=2 stray"; do
+  "--workers=4 --per_host=2" "--workers=2 stray" "--workers=2 --http_port=65536"; do
   # shellcheck disable=SC2086
   "$tandem" launch $flags -- true >/dev/null 2>&1
   [[ $? == 2 ]] || fail "'$flags' was taken"

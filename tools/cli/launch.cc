@@ -16,6 +16,7 @@
 #include "runtime/threads/cpu_count.h"
 #include "tools/cli/child_processes.h"
 #include "tools/cli/free_ports.h"
+#include "tools/cli/job_status.h"
 
 namespace tandem::cli {
 namespace {
@@ -85,6 +86,16 @@ absl::StatusOr<LaunchEnd> Launch(const LaunchOptions& options) {
                           MakeSpecs(options, first, count, rendezvous, ports));
   std::map<std::string, int> port_of;
   for (size_t i = 0; i < specs.size(); ++i) port_of[specs[i].name] = ports[i];
+  std::unique_ptr<StatusPage> page;
+  if (options.http_port.has_value()) {
+    std::vector<std::string> addresses;
+    for (const int port : ports) addresses.push_back(absl::StrCat(options.host, ":", port));
+    absl::StatusOr<std::unique_ptr<StatusPage>> served =
+        ServeJobStatus(*options.http_port, std::move(addresses), security);
+    if (!served.ok()) return WithContext(served.status(), "--http_port");
+    page = *std::move(served);
+    children.Say(absl::StrCat("status page ", page->address()));
+  }
 
   char host_name[256] = {};
   gethostname(host_name, sizeof(host_name) - 1);

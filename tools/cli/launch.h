@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 
 namespace tandem::cli {
 
@@ -25,6 +26,9 @@ struct LaunchOptions {
   // Where the machines meet; empty: a free port of this one. Served by the machine 0.
   std::string rendezvous;
   std::string devices;  // TANDEM_DEVICES of each; empty: as this process's environment says.
+  // Of the job's status page (runtime/cluster/status_page.h), whose address a line tells; 0: a free
+  // one. Not set: there is none.
+  absl::optional<int> http_port;
 
   int most_restarts = 3;
   // How long workers may take to save and end when they are told to.
@@ -50,8 +54,8 @@ struct LaunchEnd {
 // of the cores, TANDEM_NUM_THREADS.
 //
 // Errors: no worker has run, or one cannot be started: NotFound for the program, InvalidArgument
-// for an address, Unavailable for a port that is taken. REQUIRES: this process has no other
-// children that it waits for.
+// for an address, Unavailable for a port that is taken, that of the page too. REQUIRES: this
+// process has no other children that it waits for.
 absl::StatusOr<LaunchEnd> Launch(const LaunchOptions& options);
 
 }  // namespace tandem::cli

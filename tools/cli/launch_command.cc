@@ -36,6 +36,9 @@ constexpr char kHelp[] =
     "  --host_index=0         which of the machines this is\n"
     "  --rendezvous=HOST:PORT where the machines meet (default: a free port of this one)\n"
     "  --devices=CPU:2        devices of each worker (default: TANDEM_DEVICES, else one CPU)\n"
+    "  --http_port=PORT       a page of the job's state on http://127.0.0.1:PORT/, and metrics "
+    "for\n"
+    "                         Prometheus on /metrics (0: a free port, which a line tells)\n"
     "  --grace=SECONDS        how long workers may take to save and end (default: 30)\n\n"
     "For each process a line tells where it is: started worker:1 pid 4711 port 40001\n"
     "Each finds in its environment TF_CONFIG, TANDEM_RENDEZVOUS, TANDEM_WORKERS,\n"
@@ -94,6 +97,9 @@ absl::StatusOr<LaunchOptions> ReadLaunch(const std::vector<std::string>& words,
   }
   launch.grace = absl::Seconds(grace);
   launch.devices = arguments.Last("devices");
+  if (arguments.Has("http_port")) {
+    TANDEM_ASSIGN_OR_RETURN(launch.http_port, NumberFlag(arguments, "http_port", 0, 0, 65535));
+  }
   return launch;
 }
 
@@ -102,11 +108,12 @@ absl::Status Run(const std::vector<std::string>& words) {
   if (dashes == words.end() || dashes + 1 == words.end()) {
     return errors::InvalidArgument("wants a command behind --; see tandem launch --help");
   }
-  TANDEM_ASSIGN_OR_RETURN(const Arguments arguments,
-                          Arguments::Parse({words.begin(), dashes},
-                                           {"workers", "max_restarts", "per_host", "host",
-                                            "host_index", "rendezvous", "devices", "grace"},
-                                           {}));
+  TANDEM_ASSIGN_OR_RETURN(
+      const Arguments arguments,
+      Arguments::Parse({words.begin(), dashes},
+                       {"workers", "max_restarts", "per_host", "host", "host_index", "rendezvous",
+                        "devices", "grace", "http_port"},
+                       {}));
   TANDEM_ASSIGN_OR_RETURN(const LaunchOptions launch, ReadLaunch(words, arguments));
   TANDEM_ASSIGN_OR_RETURN(const LaunchEnd end, Launch(launch));
   if (!end.status.ok() || end.signal == 0) return end.status;

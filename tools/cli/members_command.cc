@@ -4,10 +4,10 @@
 
 #include "absl/strings/numbers.h"
 #include "core/base/status.h"
-#include "runtime/cluster/membership/control_transport.h"
 #include "runtime/cluster/membership/status_text.h"
 #include "runtime/rpc/security.h"
 #include "tools/cli/command.h"
+#include "tools/cli/job_status.h"
 
 namespace tandem::cli {
 namespace {
@@ -38,14 +38,8 @@ absl::Status Run(const std::vector<std::string>& words) {
   }
   TANDEM_ASSIGN_OR_RETURN(const Security security, LoadSecurity());
   const absl::Duration timeout = absl::Seconds(seconds);
-  TANDEM_ASSIGN_OR_RETURN(membership::JobStatus status,
-                          membership::AskStatus(arguments.positional()[0], security, timeout));
-  if (!status.from_chief() && status.generation().members_size() > 0) {
-    const absl::StatusOr<membership::JobStatus> chief =
-        membership::AskStatus(status.generation().members(0).address(), security, timeout);
-    // While there is no chief, what this one knows is all there is.
-    if (chief.ok() && chief->from_chief()) status = *chief;
-  }
+  TANDEM_ASSIGN_OR_RETURN(const membership::JobStatus status,
+                          AskJob({arguments.positional()[0]}, security, timeout));
   const std::string text = arguments.Has("metrics") ? membership::StatusMetrics(status)
                                                     : membership::StatusTable(status);
   std::fwrite(text.data(), 1, text.size(), stdout);
