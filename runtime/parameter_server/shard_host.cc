@@ -122,6 +122,9 @@ void ShardHost::Call(const CallRequest& request, std::vector<Tensor> arguments,
 absl::Status ShardHost::CheckDefinition(const DefineRequest& request) const {
   TANDEM_RETURN_IF_ERROR(CheckKey(request.shard()));
   TANDEM_RETURN_IF_ERROR(CheckNodes(CountNodes(request.graph()), options_.limits));
+  if (request.anew() && !request.shard().is_replica()) {
+    return errors::InvalidArgument("only replicas begin anew; forget the job instead");
+  }
   if (request.replication() < DefineRequest::NONE ||
       request.replication() > DefineRequest::SYNCHRONOUS) {
     return errors::InvalidArgument("there is no kind of replication ", request.replication());
@@ -360,6 +363,9 @@ absl::Status ShardHost::Forget(const ForgetRequest& request) {
 absl::StatusOr<ReplicateResponse> ShardHost::Replicate(const ReplicateRequest& request,
                                                        std::vector<Tensor> arguments) {
   TANDEM_RETURN_IF_ERROR(CheckKey(request.shard()));
+  if (!request.shard().is_replica()) {
+    return errors::InvalidArgument("pushes are sent on to replicas, not to shards");
+  }
   const std::shared_ptr<HostedShard> hosted = Find(request.shard());
   if (hosted == nullptr || hosted->incarnation() != request.incarnation()) {
     ReplicateResponse response;
