@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/algorithm/container.h"
 #include "absl/time/clock.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
@@ -52,9 +51,10 @@ absl::Status Shard::Impl::Apply(const AppliedPush& push) {
     {
       MutexLock lock(mu_);
       TANDEM_RETURN_IF_ERROR(closed_);
-      const bool is_known = absl::c_all_of(push.ids, [&](const PushId& id) {
-        return names_.Look(id) == AppliedNames::Known::kApplied;
-      });
+      bool is_known = true;
+      for (const PushId& id : push.ids) {
+        is_known = is_known && names_.Look(id) == AppliedNames::Known::kApplied;
+      }
       if (push.version <= version_ && is_known) return absl::OkStatus();
       if (push.version != version_ + 1) {
         return errors::FailedPrecondition("the replica is at version ", version_,

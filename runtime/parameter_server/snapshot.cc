@@ -4,10 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
+#include "core/io/checkpoint_state.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/folder.h"
 #include "runtime/threads/run_tokens.h"
@@ -65,6 +67,22 @@ absl::StatusOr<ShardState> LoadSnapshot(FileSystem* files, const std::string& fo
         return ReadState(checkpoint, &state);
       }).status());
   return state;
+}
+
+absl::Status RemoveSnapshots(FileSystem* files, const std::string& folder) {
+  const auto prefixes = CheckpointsNewestFirst(files, folder);
+  if (absl::IsNotFound(prefixes.status())) return absl::OkStatus();
+  TANDEM_RETURN_IF_ERROR(prefixes.status());
+  absl::Status first;
+  for (const std::string& prefix : *prefixes) {
+    if (!absl::StartsWith(FileNameOf(prefix), absl::StrCat(kName, "-"))) continue;
+    const absl::Status removed = RemoveCheckpoint(files, prefix);
+    if (first.ok()) first = removed;
+  }
+  RemoveLeftovers(files, folder, kName);
+  const absl::Status list = files->Remove(CheckpointStatePath(folder));
+  if (first.ok() && !absl::IsNotFound(list)) first = list;
+  return first;
 }
 
 absl::StatusOr<std::unique_ptr<Snapshotter>> Snapshotter::Create(

@@ -31,6 +31,10 @@ namespace tandem::parameter_server {
 // the log. NotFound: there is none. DataLoss: there are only damaged ones; says how each.
 absl::StatusOr<ShardState> LoadSnapshot(FileSystem* files, const std::string& folder);
 
+// Removes the snapshots in a folder, when their job has ended for good; OK when there are none.
+// REQUIRES: no Snapshotter writes there. The folder stays.
+absl::Status RemoveSnapshots(FileSystem* files, const std::string& folder);
+
 struct SnapshotterOptions {
   FileSystem* files = PosixFileSystem();
   // What changed is written so often.

@@ -178,6 +178,26 @@ TEST(Snapshot, AnotherCheckpointIsNoSnapshot) {
   EXPECT_EQ(LoadSnapshot(&files, kFolder).status().code(), absl::StatusCode::kDataLoss);
 }
 
+TEST(Snapshot, RemovedOnesAreGone) {
+  FaultyFileSystem files;
+  EXPECT_TRUE(RemoveSnapshots(&files, kFolder).ok());
+  const auto shard = MakeShard(CounterDefinition());
+  {
+    const auto snapshotter = MakeSnapshotter(&files, shard.get());
+    for (int64_t sequence = 1; sequence <= 3; ++sequence) {
+      Push(*shard, sequence);
+      ASSERT_TRUE(snapshotter->WriteNow().ok());
+    }
+  }
+  ASSERT_TRUE(WriteCheckpoint(&files, std::string(kFolder) + "/mine-7", {}).ok());
+  EXPECT_TRUE(RemoveSnapshots(&files, kFolder).ok()) << RemoveSnapshots(&files, kFolder);
+  EXPECT_THAT(SnapshotNames(&files), ElementsAre("mine-7"));
+  EXPECT_TRUE(RemoveSnapshots(&files, kFolder).ok());
+  const auto snapshotter = MakeSnapshotter(&files, shard.get());
+  ASSERT_TRUE(snapshotter->WriteNow().ok());
+  EXPECT_EQ(LoadSnapshot(&files, kFolder)->version, 4);
+}
+
 TEST(Snapshot, AVariableWithoutAValueIsNoSnapshotYet) {
   FaultyFileSystem files;
   const Definition definition = CounterDefinition();
