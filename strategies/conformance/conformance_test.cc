@@ -11,6 +11,7 @@
 #include "core/base/status.h"
 #include "core/op/gradients.h"
 #include "gtest/gtest.h"
+#include "strategies/parameter_server/parameter_test_util.h"
 #include "strategies/testing/classification_problem.h"
 #include "strategies/testing/unruly_strategy.h"
 #include "strategies/trainer/trainer.h"
@@ -55,6 +56,14 @@ class Alone final : public WorkerGroup::Party {
   absl::Status CheckStop() const override { return absl::OkStatus(); }
 };
 
+// Three servers in this process, among which nearly all variables are cut, and one worker.
+absl::StatusOr<std::unique_ptr<Strategy>> ParameterServers() {
+  parameter_server::InProcessOptions options;
+  options.builder.shards = 3;
+  options.builder.min_part_bytes = 32;
+  return parameter_server::InProcessParameterStrategy::Create(options);
+}
+
 std::vector<Candidate> Strategies() {
   const auto replicas = [](int count, const std::string& type, int virtual_replicas = 0) {
     return Strategy::ReplicaOptions{
@@ -75,6 +84,7 @@ std::vector<Candidate> Strategies() {
       {"OneWorkerCpu2", [=] { return OneWorker(replicas(2, "CPU")); }},
       {"OneWorkerSim2", [=] { return OneWorker(replicas(2, "SIM")); }},
       {"OneWorkerCpu2Virtual4", [=] { return OneWorker(replicas(2, "CPU", 4)); }},
+      {"ParameterServers", ParameterServers},
       {"Unruly",
        [] {
          return absl::StatusOr<std::unique_ptr<Strategy>>(std::make_unique<testing::UnrulyStrategy>(

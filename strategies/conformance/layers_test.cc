@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
+#include "strategies/parameter_server/parameter_test_util.h"
 #include "strategies/testing/layer_problems.h"
 #include "strategies/testing/unruly_strategy.h"
 
@@ -33,6 +34,14 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(int replicas, const std::stri
   return Strategy::Mirrored({.replicas = replicas, .device_type = type});
 }
 
+// Three servers in this process, among which nearly all variables are cut, and one worker.
+absl::StatusOr<std::unique_ptr<Strategy>> ParameterServers() {
+  parameter_server::InProcessOptions options;
+  options.builder.shards = 3;
+  options.builder.min_part_bytes = 32;
+  return parameter_server::InProcessParameterStrategy::Create(options);
+}
+
 struct Candidate {
   std::string name;
   MakeStrategy make;
@@ -51,6 +60,7 @@ std::vector<Candidate> Strategies() {
       {"MirroredSim2", [] { return Mirrored(2, "SIM"); }},
       {"CentralStorageCpu2", [=] { return central("CPU"); }},
       {"CentralStorageSim2", [=] { return central("SIM"); }},
+      {"ParameterServers", ParameterServers},
   };
 }
 

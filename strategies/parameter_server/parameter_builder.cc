@@ -396,8 +396,10 @@ class Builder final : public ParameterBuilder {
     // What each worker has counted by itself, all of it counts.
     const bool adds = !mirrored && spec.aggregation == Aggregation::kSum && spec.dtype != kBool &&
                       spec.dtype != kString;
-    Output value = assignment.value;
-    if (adds) value = worker.Call("Sub", {value, ReadBefore(variable, worker)});
+    // A value of its own in any case: variables that are assigned the same one may differ in what
+    // those of several workers become.
+    const Output value = adds ? worker.Call("Sub", {assignment.value, ReadBefore(variable, worker)})
+                              : worker.Call("Identity", {assignment.value});
     AttrMap attrs;
     if (mirrored && spec.aggregation == Aggregation::kSum) {
       attrs[kCombinationAttr] = Combination_Name(SUM);
