@@ -56,6 +56,7 @@ struct MemberEvent {
   std::string member;      // "/job:worker/task:1"
   std::string reason;      // "does not answer since 3 s"
   int64_t generation = 0;  // Of the group, from then on.
+  bool is_logged = false;  // Whoever noticed it has written it into the log already.
 };
 
 // The values of all variables that outlive the process (slots too), by name, in the order in which

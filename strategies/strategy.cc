@@ -16,6 +16,7 @@
 #include "strategies/local/local_runner.h"
 #include "strategies/mirrored/mirrored.h"
 #include "strategies/one_device/one_device.h"
+#include "strategies/parameter_server/serve_task.h"
 #include "strategies/replica_devices.h"
 
 namespace tandem {
@@ -116,14 +117,27 @@ absl::StatusOr<std::string> NameByJob() {
   TANDEM_ASSIGN_OR_RETURN(const absl::optional<JobEnvironment> job, ReadJobEnvironment());
   if (!job.has_value()) return std::string("mirrored");
   const ClusterConfig& config = job->config;
+  // It evaluates what the others save, by itself.
+  if (config.task.has_value() && config.task->job == "evaluator") return std::string("mirrored");
   const auto has = [&config](const char* name) {
     const auto found = config.jobs.find(name);
     return found != config.jobs.end() && !found->second.empty();
   };
-  // What is not supported is explained by the strategy that would do it.
-  const bool is_evaluator = config.task.has_value() && config.task->job == "evaluator";
-  return std::string(job->max_workers > 1 || is_evaluator || has("ps") ? "multi_worker_mirrored"
-                                                                       : "mirrored");
+  if (has("ps")) return std::string("parameter_server");
+  return std::string(job->max_workers > 1 ? "multi_worker_mirrored" : "mirrored");
+}
+
+// The chief's strategy; a server or a worker serves, here and now.
+absl::StatusOr<std::unique_ptr<Strategy>> AsTaskOfParameterServers() {
+  TANDEM_ASSIGN_OR_RETURN(const absl::optional<JobEnvironment> job, ReadJobEnvironment());
+  if (job.has_value() && job->config.task.has_value()) {
+    const std::string& task = job->config.task->job;
+    const bool has_servers = job->config.jobs.find("ps") != job->config.jobs.end();
+    if (has_servers && (task == "ps" || task == "worker")) {
+      return parameter_server::ServeTask(job->config);
+    }
+  }
+  return Strategy::ParameterServer({});
 }
 
 }  // namespace
@@ -162,6 +176,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> Strategy::FromEnvironment() {
   } else {
     TANDEM_ASSIGN_OR_RETURN(name, NameByJob());
   }
+  if (name == "parameter_server") return AsTaskOfParameterServers();
   TANDEM_ASSIGN_OR_RETURN(const std::string type, FastestType());
   if (name == "one_device") return OneDevice({.device = absl::StrCat("/device:", type, ":0")});
   if (name == "multi_worker_mirrored") return MultiWorkerMirrored({.device_type = type});
@@ -171,7 +186,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> Strategy::FromEnvironment() {
   if (name == "central_storage") return CentralStorage(options);
   return errors::InvalidArgument(
       "TANDEM_STRATEGY is '", name,
-      "'; it can be one_device, mirrored, central_storage or multi_worker_mirrored");
+      "'; it can be one_device, mirrored, central_storage, multi_worker_mirrored or "
+      "parameter_server");
 }
 
 bool Strategy::is_chief() const { return IsChiefByEnvironment(); }

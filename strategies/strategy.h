@@ -56,6 +56,10 @@ class Strategy {
     // gradients are ready first, is smaller, so that it leaves early.
     int64_t bucket_bytes = int64_t{25} << 20;
     int64_t first_bucket_bytes = int64_t{1} << 20;
+    // How large gradients travel: "float16", "bfloat16", "2bit", or "topk:0.01" for the hundredth
+    // that is largest. What is left out is added to the next step's. For slow networks; not in
+    // deterministic mode. Empty: as they are.
+    std::string compression;
 
     // Who the processes are, and which of them this is. None: what TF_CONFIG says, or torchrun,
     // mpirun, Slurm or `tandem launch` (runtime/cluster/job_environment.h).
@@ -79,6 +83,50 @@ class Strategy {
     absl::Duration collective_timeout = absl::Seconds(60);
   };
 
+  enum class ParameterServerMode {
+    kAsynchronous,      // Each step updates when it is done.
+    kBoundedStaleness,  // The same, but a step begins only when all have ended that began more than
+                        // `staleness` steps before it.
+    kSynchronous,       // Each step is cut into a part a worker, whose gradients update together.
+  };
+
+  struct ParameterServerOptions {
+    ParameterServerMode mode = ParameterServerMode::kAsynchronous;
+    int staleness = 4;
+    // Synchronous: the update happens without so many of the parts, those that come last.
+    int backup_workers = 0;
+
+    // Who the processes are. None: what TF_CONFIG says.
+    absl::optional<JobEnvironment> job;
+
+    // A variable with at least this many bytes a part is cut into parts along its first dimension,
+    // at most one a server, or `parts` if that is not 0. -1: none is cut.
+    int64_t min_part_bytes = int64_t{256} << 10;
+    // A part has no more than so many bytes, however many there are then. 0: no limit.
+    int64_t max_part_bytes = 0;
+    int parts = 0;
+    // By bytes: the next variable goes to the server that has the fewest. Else one after the other.
+    bool balance_by_bytes = true;
+
+    // Steps that are sent to each worker before the first one has ended.
+    int steps_in_flight = 2;
+    // Each shard has a copy on the next server: "none", "asynchronous", "synchronous".
+    std::string replication = "none";
+    // Where servers write snapshots of their shards. Empty: they write none.
+    std::string snapshot_dir;
+    absl::Duration snapshot_every = absl::Seconds(30);
+
+    absl::Duration heartbeat = absl::Seconds(1);
+    absl::Duration lost_after = absl::Seconds(3);
+    // How long servers and the first worker are waited for, at the beginning and when all are lost.
+    absl::Duration start_timeout = absl::Seconds(120);
+    absl::Duration step_timeout = absl::Seconds(60);
+    // Servers and workers that were started with this very program (FromEnvironment) end when the
+    // strategy does. After a step that failed for good they wait for a coordinator that is started
+    // again, unless this is set.
+    bool ends_with_failure = false;
+  };
+
   virtual ~Strategy() = default;
 
   // InvalidArgument: there is no such device.
@@ -96,11 +144,22 @@ class Strategy {
   // InvalidArgument: no job, or one that makes no sense; errors as Mirrored. Unimplemented: the job
   // has parameter servers, or this process is its evaluator.
   static absl::StatusOr<std::unique_ptr<Strategy>> MultiWorkerMirrored(MultiWorkerOptions options);
-  // TANDEM_STRATEGY: one_device, mirrored, central_storage or multi_worker_mirrored. If it is not
-  // set: multi_worker_mirrored in a job of more than one worker, else mirrored. Over all local
-  // devices (one_device: on the first) of the fastest type that there is: GPU, CPU, SIM, as nodes
-  // are placed. InvalidArgument: another name, or a job that cannot be read. Unimplemented: as
-  // MultiWorkerMirrored.
+  // Variables on the job's parameter servers ("ps"), steps on its workers; this process, the chief,
+  // schedules them. Servers and workers are `tandem_server`s. Waits for nobody yet: the first step
+  // does, for all servers and one worker.
+  //
+  // InvalidArgument: no job, or one without servers or workers; numbers that make no sense.
+  static absl::StatusOr<std::unique_ptr<Strategy>> ParameterServer(ParameterServerOptions options);
+  // TANDEM_STRATEGY: one_device, mirrored, central_storage, multi_worker_mirrored or
+  // parameter_server. If it is not set: parameter_server in a job that has "ps",
+  // multi_worker_mirrored in a job of more than one worker, else mirrored, as for its evaluator.
+  // Over all local devices (one_device: on the first) of the fastest type that there is: GPU, CPU,
+  // SIM, as nodes are placed. InvalidArgument: another name, or a job that cannot be read.
+  // Unimplemented: as MultiWorkerMirrored.
+  //
+  // With parameter_server only the chief gets a strategy. In a process of "ps" or "worker" the call
+  // serves until the job has ended, and then gives Cancelled, which Exit (tandem.h) makes a silent
+  // 0.
   static absl::StatusOr<std::unique_ptr<Strategy>> FromEnvironment();
 
   virtual std::string name() const = 0;

@@ -48,8 +48,13 @@ constexpr char kTwoTasks[] =
     R"({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}})";
 constexpr char kEvaluator[] =
     R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "evaluator", "index": 0}})";
-constexpr char kServers[] =
-    R"({"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, "task": {"type": "worker", "index": 0}})";
+constexpr char kServers[] = R"({"cluster": {"worker": ["a:1", "c:1"], "ps": ["b:1"]}})";
+constexpr char kServersChief[] =
+    R"({"cluster": {"worker": ["a:1"], "ps": ["b:1"], "chief": ["c:1"]},
+        "task": {"type": "chief", "index": 0}})";
+constexpr char kServersWorker[] =
+    R"({"cluster": {"worker": ["none.invalid:1"], "ps": ["b:1"]},
+        "task": {"type": "worker", "index": 0}})";
 
 TEST_F(FromEnvironment, IsMirroredOverAllDevicesWhenItSaysNothing) {
   EXPECT_EQ(Made(), "mirrored of 1 on device:CPU:0");
@@ -76,11 +81,12 @@ TEST_F(FromEnvironment, PrefersDevicesToThoseThatOnlyImitateThem) {
 }
 
 TEST_F(FromEnvironment, RefusesANameThatIsNone) {
-  Set("TANDEM_STRATEGY", "parameter_server");
+  Set("TANDEM_STRATEGY", "parameter_servers");
   const absl::Status status = Strategy::FromEnvironment().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(absl::StrContains(status.message(), "'parameter_server'")) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "'parameter_servers'")) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "central_storage")) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "or parameter_server")) << status;
 }
 
 TEST_F(FromEnvironment, TrainsAloneInAClusterOfOneTaskOnly) {
@@ -121,14 +127,30 @@ TEST_F(FromEnvironment, KnowsWhatLaunchersSay) {
   EXPECT_TRUE(absl::StrContains(status.message(), "RANK")) << status;
 }
 
-TEST_F(FromEnvironment, SaysWhatIsNotSupported) {
-  for (const auto& [cluster, words] :
-       {std::make_pair(kEvaluator, "evaluator"), std::make_pair(kServers, "parameter servers")}) {
-    Set("TF_CONFIG", cluster);
-    const absl::Status status = Strategy::FromEnvironment().status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
-    EXPECT_TRUE(absl::StrContains(status.message(), words)) << status;
+TEST_F(FromEnvironment, AnEvaluatorWorksAlone) {
+  Set("TF_CONFIG", kEvaluator);
+  EXPECT_EQ(Made(), "mirrored of 1 on device:CPU:0");
+}
+
+TEST_F(FromEnvironment, TrainsWithTheParameterServersThatAClusterHas) {
+  for (const char* config : {kServersChief, kServers}) {
+    Set("TF_CONFIG", config);
+    const auto strategy = Strategy::FromEnvironment();
+    ASSERT_TRUE(strategy.ok()) << strategy.status();
+    EXPECT_EQ((*strategy)->name(), "parameter_server");
+    EXPECT_TRUE((*strategy)->is_chief());
+    EXPECT_EQ((*strategy)->workers(), nullptr);
   }
+  // A worker serves, but not at an address that is none of this machine's.
+  Set("TF_CONFIG", kServersWorker);
+  absl::Status status = Strategy::FromEnvironment().status();
+  EXPECT_FALSE(absl::IsCancelled(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "none.invalid")) << status;
+  // By name, without any.
+  Set("TF_CONFIG", kOneTask);
+  Set("TANDEM_STRATEGY", "parameter_server");
+  status = Strategy::FromEnvironment().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
 }
 
 TEST_F(FromEnvironment, SeveralWorkersAreAJob) {

@@ -4,6 +4,7 @@
 #include "core/base/status.h"
 #include "core/graph/attr_proto.h"
 #include "core/graph/import.h"
+#include "core/graph/travelling_op.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "proto/graph.pb.h"
@@ -17,7 +18,8 @@ constexpr char kInternalOp[] =
 }  // namespace
 
 absl::Status NodeToProto(const Node& node, const ExportOptions& options, tensorflow::NodeDef* def) {
-  if (!options.internal_ops && absl::StartsWith(node.type(), "_Tandem")) {
+  if (!options.internal_ops && absl::StartsWith(node.type(), "_Tandem") &&
+      !IsTravellingOp(node.type())) {
     return WithNode(errors::FailedPrecondition(kInternalOp), node);
   }
   def->set_name(node.name());
@@ -68,7 +70,10 @@ absl::Status ExportGraphDef(const Graph& graph, const ExportOptions& options,
   LibraryToProto(graph.functions(), def->mutable_library());
   for (const tensorflow::FunctionDef& function : def->library().function()) {
     for (const tensorflow::NodeDef& node : function.node_def()) {
-      if (options.internal_ops || !absl::StartsWith(node.op(), "_Tandem")) continue;
+      if (options.internal_ops || !absl::StartsWith(node.op(), "_Tandem") ||
+          IsTravellingOp(node.op())) {
+        continue;
+      }
       return errors::FailedPrecondition("function '", function.signature().name(), "': node '",
                                         node.name(), "' (", node.op(), "): ", kInternalOp);
     }

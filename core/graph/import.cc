@@ -16,6 +16,7 @@
 #include "core/graph/missing_op.h"
 #include "core/graph/node_resolution.h"
 #include "core/graph/op_def_proto.h"
+#include "core/graph/travelling_op.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "proto/graph.pb.h"
 
@@ -24,6 +25,7 @@ namespace {
 
 // Ops whose nodes only this runtime makes.
 bool IsInternalOp(absl::string_view op) {
+  if (IsTravellingOp(op)) return false;
   return op == "_Arg" || op == "_Retval" || absl::StartsWith(op, "_Tandem");
 }
 

@@ -93,8 +93,10 @@ absl::Status CheckTasks(const JobEnvironment& job) {
     if (name == "ps") {
       return errors::Unimplemented(
           job.source,
-          " names parameter servers (ps), and training with them is not supported yet; leave them "
-          "out, and every worker keeps the variables itself");
+          " names parameter servers (ps), with which another strategy trains "
+          "(TANDEM_STRATEGY=parameter_server); leave them out, and every worker keeps the "
+          "variables "
+          "itself");
     }
     return errors::InvalidArgument(job.source, " names tasks of a job '", name,
                                    "'; those that train together are called chief and worker");

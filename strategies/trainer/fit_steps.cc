@@ -108,7 +108,11 @@ absl::Status Trainer::FitRun::LandAll(absl::Status status) {
 }
 
 absl::Status Trainer::FitRun::Land(Landing landing) {
-  if (landing.result.ok()) return Report(landing.flight, *landing.result);
+  if (landing.result.ok()) {
+    // Members may go without a step that fails.
+    trainer_.NoteMembers();
+    return Report(landing.flight, *landing.result);
+  }
   Flight& flight = landing.flight;
   TANDEM_RETURN_IF_ERROR(
       trainer_.MayRepeat(landing.result.status(), flight.attempts++, NameOf(flight)));

@@ -125,9 +125,11 @@ void Trainer::NoteMembers() {
     for (MemberEvent& event : workers->TakeEvents()) events.push_back(std::move(event));
   }
   for (MemberEvent& event : events) {
-    TANDEM_LOG(Warning) << event.member
-                        << (event.kind == MemberEvent::Kind::kLeft ? " left: " : " joined: ")
-                        << event.reason;
+    if (!event.is_logged) {
+      TANDEM_LOG(Warning) << event.member
+                          << (event.kind == MemberEvent::Kind::kLeft ? " left: " : " joined: ")
+                          << event.reason;
+    }
     member_events_.push_back(std::move(event));
   }
 }

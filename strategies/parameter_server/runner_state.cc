@@ -1,0 +1,119 @@
+// The state of a training with parameter servers: its variables, whole, from their parts.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "core/base/status.h"
+#include "core/op/registry.h"
+#include "strategies/parameter_server/join.h"
+#include "strategies/parameter_server/parameter_runner.h"
+
+namespace tandem::parameter_server {
+namespace {
+
+RowRange RowsOf(const VariablePart& part) {
+  return {part.variable.offset(), std::max<int64_t>(1, part.variable.stride())};
+}
+
+bool IsWhole(const VariablePart& part, const StrategyVariable& variable) {
+  return part.shape == variable.spec().shape;
+}
+
+}  // namespace
+
+absl::StatusOr<StrategyState> ParameterRunner::ReadWhole(
+    const std::vector<const StrategyVariable*>& variables) {
+  // One call a shard.
+  std::map<int, std::vector<std::string>> names;
+  for (const StrategyVariable* variable : variables) {
+    for (const VariablePart& part : builder_.PartsOf(*variable)) {
+      names[part.shard].push_back(part.variable.name());
+    }
+  }
+  std::map<int, std::map<std::string, Tensor>> values;
+  for (const auto& [shard, wanted] : names) {
+    TANDEM_ASSIGN_OR_RETURN(auto read, servers_->Read(shard, wanted));
+    for (auto& [name, value] : read) values[shard][name] = std::move(value);
+  }
+  StrategyState state;
+  for (const StrategyVariable* variable : variables) {
+    const VariableSpec& spec = variable->spec();
+    Tensor whole;
+    for (const VariablePart& part : builder_.PartsOf(*variable)) {
+      Tensor& value = values[part.shard][part.variable.name()];
+      if (value.dtype() != spec.dtype || value.shape() != part.shape) {
+        return errors::Internal("server ", part.shard, " gave ", DataTypeName(value.dtype()),
+                                value.shape().DebugString(), " for '", part.variable.name(),
+                                "', which is ", DataTypeName(spec.dtype), part.shape.DebugString());
+      }
+      if (IsWhole(part, *variable)) {
+        whole = std::move(value);
+        continue;
+      }
+      if (!whole.is_valid()) {
+        TANDEM_ASSIGN_OR_RETURN(whole, Tensor::Create(spec.dtype, spec.shape));
+      }
+      TANDEM_RETURN_IF_ERROR(PutRows(value, RowsOf(part), &whole));
+      value = Tensor();
+    }
+    state.emplace_back(spec.name, std::move(whole));
+  }
+  return state;
+}
+
+absl::StatusOr<StrategyState> ParameterRunner::CaptureState() {
+  const std::vector<StrategyVariable*> all = builder_.variables();
+  return ReadWhole({all.begin(), all.end()});
+}
+
+absl::StatusOr<Tensor> ParameterRunner::ReadVariable(const std::string& name) {
+  std::vector<std::string> names;
+  for (const StrategyVariable* variable : builder_.variables()) {
+    if (variable->name() == name) {
+      TANDEM_ASSIGN_OR_RETURN(StrategyState state, ReadWhole({variable}));
+      return std::move(state[0].second);
+    }
+    names.push_back(variable->name());
+  }
+  return errors::NotFound("there is no variable '", name, "'", DidYouMean(name, names));
+}
+
+absl::Status ParameterRunner::RestoreState(const StrategyState& state) {
+  std::map<std::string, const Tensor*> by_name;
+  for (const auto& [name, tensor] : state) by_name[name] = &tensor;
+  std::vector<std::string> names;
+  std::map<int, std::vector<std::pair<std::string, Tensor>>> parts;
+  for (const StrategyVariable* variable : builder_.variables()) {
+    const VariableSpec& spec = variable->spec();
+    names.push_back(spec.name);
+    const auto found = by_name.find(spec.name);
+    if (found == by_name.end()) {
+      return errors::NotFound("the state to restore has no variable '", spec.name, "'");
+    }
+    const Tensor& value = *found->second;
+    if (value.dtype() != spec.dtype || value.shape() != spec.shape) {
+      return errors::InvalidArgument("variable '", spec.name, "' is ", DataTypeName(spec.dtype),
+                                     spec.shape.DebugString(), "; the state to restore has ",
+                                     DataTypeName(value.dtype()), value.shape().DebugString());
+    }
+    for (const VariablePart& part : builder_.PartsOf(*variable)) {
+      Tensor rows = value;
+      if (!IsWhole(part, *variable)) {
+        TANDEM_ASSIGN_OR_RETURN(rows, TakeRows(value, RowsOf(part), part.shape));
+      }
+      parts[part.shard].emplace_back(part.variable.name(), std::move(rows));
+    }
+  }
+  for (const auto& [name, tensor] : by_name) {
+    if (absl::c_linear_search(names, name)) continue;
+    return errors::NotFound("the state to restore has a variable '", name,
+                            "', which the program has not", DidYouMean(name, names));
+  }
+  for (const auto& [shard, values] : parts) {
+    TANDEM_RETURN_IF_ERROR(servers_->Write(shard, values));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tandem::parameter_server
