@@ -28,8 +28,7 @@ std::string AssignNode(int variable) { return absl::StrCat(kOwnNodes, "assign/",
 bool IsAllowedOp(const std::string& op) {
   if (op == "_Arg" || op == "_Retval") return false;
   if (!absl::StartsWith(op, "_Tandem")) return true;
-  return op == "_TandemSumDuplicates" || op == "_TandemSumCompressed" ||
-         op == "_TandemApplyAdamW";
+  return op == "_TandemSumDuplicates" || op == "_TandemSumCompressed" || op == "_TandemApplyAdamW";
 }
 
 // Checks a node, and lets its device say nothing of the task: that is where the shard lies.
