@@ -38,7 +38,23 @@ std::string LostMessage(const std::string& task, const ShardKey& key, uint64_t w
 
 ShardHost::ShardHost(ShardHostOptions options) : options_(std::move(options)) {}
 
-ShardHost::~ShardHost() { CloseAll(errors::Unavailable("the task has ended")); }
+ShardHost::~ShardHost() {
+  CloseAll(errors::Unavailable("the task has ended"));
+  commands_.reset();
+  replication_.reset();
+  // One that goes may let go of another one.
+  MutexLock lock(mu_);
+  while (living_ > 0) call_ended_.Wait(mu_);
+}
+
+void ShardHost::LetGo(HostedShard* hosted) {
+  reaper_.Run([this, hosted] {
+    delete hosted;
+    MutexLock lock(mu_);
+    --living_;
+    call_ended_.NotifyAll();
+  });
+}
 
 std::shared_ptr<HostedShard> ShardHost::Find(const ShardKey& key) const {
   MutexLock lock(mu_);
@@ -195,10 +211,13 @@ absl::StatusOr<DefineResponse> ShardHost::DefineAlone(const DefineRequest& reque
 
 absl::StatusOr<std::shared_ptr<HostedShard>> ShardHost::Make(const DefineRequest& request,
                                                              DefineResponse* response) {
+  {
+    MutexLock lock(mu_);
+    ++living_;
+  }
   // Whoever lets go of it last does not wait for what it does.
-  std::shared_ptr<HostedShard> hosted(
-      new HostedShard(request.shard(), RandomNumber()),
-      [this](HostedShard* shard) { reaper_.Run([shard] { delete shard; }); });
+  std::shared_ptr<HostedShard> hosted(new HostedShard(request.shard(), RandomNumber()),
+                                      [this](HostedShard* gone) { LetGo(gone); });
   std::shared_ptr<ServiceClient> replica;
   std::unique_ptr<Replicator> replicator;
   ShardOptions options;

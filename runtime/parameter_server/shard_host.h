@@ -91,8 +91,8 @@ class ShardHost {
   absl::StatusOr<std::vector<NamedTensor>> GetState(const GetStateRequest& request,
                                                     GetStateResponse* response);
 
-  void RunCommand(absl::AnyInvocable<void()> work) { commands_.Run(std::move(work)); }
-  void RunReplication(absl::AnyInvocable<void()> work) { replication_.Run(std::move(work)); }
+  void RunCommand(absl::AnyInvocable<void()> work) { commands_->Run(std::move(work)); }
+  void RunReplication(absl::AnyInvocable<void()> work) { replication_->Run(std::move(work)); }
 
   // Refuses new calls with `reason`. What runs goes on.
   void Drain(const absl::Status& reason);
@@ -121,6 +121,8 @@ class ShardHost {
                                      ServiceClient* replica, DefineResponse* response,
                                      int64_t* snapshot_version);
   void WriteSnapshots();
+  // Deletes the shard on the reaper.
+  void LetGo(HostedShard* hosted);
   void CallEnded();
   bool IsDone(const std::string& thing, const Order& order) const;
   void SetDone(const std::string& thing, const Order& order);
@@ -132,16 +134,17 @@ class ShardHost {
   std::atomic<bool> defines_{false};
 
   mutable Mutex mu_;
-  CondVar call_ended_;
+  CondVar call_ended_;  // Or a shard is gone.
   int64_t calls_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status drained_ ABSL_GUARDED_BY(mu_);
   std::map<TableKey, std::shared_ptr<HostedShard>> shards_ ABSL_GUARDED_BY(mu_);
   OrderLog orders_ ABSL_GUARDED_BY(mu_);
 
-  // Joined before what they use goes.
-  ControlThreads commands_{4};
+  int64_t living_ ABSL_GUARDED_BY(mu_) = 0;  // Shards that are not deleted yet.
+  // They end before what they use goes.
+  std::unique_ptr<ControlThreads> commands_ = std::make_unique<ControlThreads>(4);
   // Apart, since commands may wait for pushes that wait for a replica.
-  ControlThreads replication_{4};
+  std::unique_ptr<ControlThreads> replication_ = std::make_unique<ControlThreads>(4);
 };
 
 }  // namespace tandem::parameter_server

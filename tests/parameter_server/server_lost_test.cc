@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "gtest/gtest.h"
+#include "runtime/parameter_server/wire.h"
 #include "tests/parameter_server/server_test_util.h"
 
 namespace tandem::parameter_server {
@@ -18,6 +19,11 @@ namespace {
 
 const TaskId kFirst = {"ps", 0};
 const TaskId kSecond = {"ps", 1};
+
+// One that no other run of these tests has used.
+std::string NewFolder() {
+  return absl::StrCat(::testing::TempDir(), "/snapshots-", RandomNumber());
+}
 
 // How many updates are lost with the shard's server.
 struct Kind {
@@ -202,7 +208,7 @@ TEST_P(LostServerTest, WhatIsWrittenIsReplicated) {
 
 TEST_P(LostServerTest, TheNewerOfSnapshotAndReplicaIsTaken) {
   ShardDefinition definition = Replicated();
-  definition.snapshots.folder = absl::StrCat(::testing::TempDir(), "/newer-", GetParam().name);
+  definition.snapshots.folder = NewFolder();
   definition.snapshots.every = absl::Hours(1);
   Define(definition);
   Initialize();
@@ -226,7 +232,7 @@ TEST(LostServer, SnapshotsAreTakenUpAgain) {
   const auto client = ClientOf(cluster.address(kFirst));
   const auto store = NewStore();
   ShardDefinition definition = CounterShard();
-  definition.snapshots.folder = absl::StrCat(::testing::TempDir(), "/snapshots");
+  definition.snapshots.folder = NewFolder();
   definition.snapshots.every = absl::Milliseconds(20);
   auto defined = client->Define(definition, Soon());
   ASSERT_TRUE(defined.ok()) << defined.status();
