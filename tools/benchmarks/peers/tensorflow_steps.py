@@ -118,7 +118,10 @@ def main():
         with tf.GradientTape() as tape:
             loss = loss_of(y, model(x, training=True))
         variables = model.trainable_variables
-        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+        # Dense, also of embeddings: Keras's Adam squares the rows of a sparse gradient one by one
+        # before it adds those of equal index, so that it would train another model.
+        gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
+        optimizer.apply_gradients(zip(gradients, variables))
         return loss
 
     @tf.function(jit_compile=jit)

@@ -217,11 +217,38 @@ def gpt(weights):
     return model
 
 
-def adam(parameters):
+class KerasAdam(torch.optim.Optimizer):
+    """Adam with epsilon where Keras has it, before the second moment is corrected. Where a loss rises
+    and falls steeply PyTorch's own ends elsewhere; so losses are compared with this, and times are
+    those of PyTorch's."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {})
+        self.steps = 0
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        self.steps += 1
+        rate = 1e-3 * (1 - 0.999**self.steps) ** 0.5 / (1 - 0.9**self.steps)
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                state = self.state[parameter]
+                if not state:
+                    state["m"] = torch.zeros_like(parameter)
+                    state["v"] = torch.zeros_like(parameter)
+                gradient = parameter.grad
+                state["m"].lerp_(gradient, 0.1)
+                state["v"].lerp_(gradient * gradient, 0.001)
+                parameter -= rate * state["m"] / (state["v"].sqrt() + 1e-7)
+
+
+def adam(parameters, check):
+    if check:
+        return KerasAdam(parameters)
     return torch.optim.Adam(parameters, 1e-3, eps=1e-7, fused=True)
 
 
-def momentum(parameters):
+def momentum(parameters, check):  # pylint: disable=unused-argument
     return torch.optim.SGD(parameters, 1e-3, momentum=0.9, fused=True)
 
 
@@ -254,7 +281,7 @@ def main():
         with torch.no_grad():
             steps.run(options, lambda: call(one).numpy())
         return
-    optimizer = make_optimizer([p for p in model.parameters() if p.requires_grad])
+    optimizer = make_optimizer([p for p in model.parameters() if p.requires_grad], options.check)
 
     def train():
         optimizer.zero_grad(set_to_none=True)
