@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
@@ -26,20 +27,31 @@
 #include "runtime/cluster/job_environment.h"
 #include "runtime/device/out_of_memory.h"
 #include "runtime/input/dataset.h"
+#include "strategies/parameter_server/serve_task.h"
 #include "strategies/strategy.h"
 #include "strategies/trainer/trainer.h"
 #include "strategies/workers.h"
 #include "tools/demo_program/export.h"
 #include "tools/demo_program/models.h"
+#include "tools/demo_program/servers.h"
 #include "tools/demo_program/workers.h"
 #include "tools/flags/program_flags.h"
 
 ABSL_FLAG(std::string, model, "cnn", "cnn, lenet or mlp");
 ABSL_FLAG(std::string, strategy, "mirrored",
-          "mirrored, multi_worker_mirrored, central_storage or one_device");
+          "mirrored, multi_worker_mirrored, parameter_server, central_storage or one_device");
 ABSL_FLAG(absl::optional<std::string>, workers, absl::nullopt,
           "how many processes multi_worker_mirrored starts; normally 2. With 2:4 the training goes "
-          "on as long as two of four are left");
+          "on as long as two of four are left. Also how many workers parameter_server has");
+ABSL_FLAG(absl::optional<int>, servers, absl::nullopt,
+          "how many processes with variables parameter_server starts; normally 2");
+ABSL_FLAG(absl::optional<std::string>, mode, absl::nullopt,
+          "how the workers of parameter_server go together: async, bounded or sync");
+ABSL_FLAG(absl::optional<int>, backup_workers, absl::nullopt,
+          "of parameter_server in the mode sync: how many workers a step does not wait for");
+ABSL_FLAG(absl::optional<std::string>, replication, absl::nullopt,
+          "of parameter_server: a copy of each server's variables on the next one: none, "
+          "asynchronous or synchronous; normally asynchronous where there are two servers");
 ABSL_FLAG(absl::optional<int>, replicas, absl::nullopt,
           "how many virtual CPU devices to train on; normally 2, and one with one_device and in "
           "each process of multi_worker_mirrored");
@@ -65,12 +77,72 @@ namespace tandem::demo {
 namespace {
 
 constexpr char kMultiWorker[] = "multi_worker_mirrored";
+constexpr char kParameterServer[] = "parameter_server";
 constexpr int kVirtualReplicas = 8;
 
-// This is one of the processes of multi_worker_mirrored, which another program has started.
+// This is one of several processes, which another program has started: one of those of
+// multi_worker_mirrored, or the chief of parameter_server.
 std::atomic<bool> is_worker{false};
 // It is the chief of those, or all that there is.
 bool speaks = true;
+
+int NumServers() { return absl::GetFlag(FLAGS_servers).value_or(2); }
+
+// REQUIRES: CheckParameterServer.
+int NumWorkers() {
+  int workers = 2;
+  const absl::optional<std::string> text = absl::GetFlag(FLAGS_workers);
+  if (text.has_value()) (void)absl::SimpleAtoi(*text, &workers);
+  return workers;
+}
+
+absl::Status CheckParameterServer() {
+  if (absl::GetFlag(FLAGS_replicas).has_value() || absl::GetFlag(FLAGS_deterministic)) {
+    return errors::InvalidArgument("--replicas and --deterministic: --strategy=", kParameterServer,
+                                   " has a replica in each worker, whose updates come as they do");
+  }
+  const absl::optional<std::string> workers = absl::GetFlag(FLAGS_workers);
+  int count = 0;
+  if (workers.has_value() && (!absl::SimpleAtoi(*workers, &count) || count < 1)) {
+    return errors::InvalidArgument("--workers=", *workers, ": with --strategy=", kParameterServer,
+                                   " it is a number from 1 on");
+  }
+  if (NumServers() < 1) {
+    return errors::InvalidArgument("--servers=", NumServers(), ": it must be at least 1");
+  }
+  const std::string mode = absl::GetFlag(FLAGS_mode).value_or("async");
+  if (mode != "async" && mode != "bounded" && mode != "sync") {
+    return errors::InvalidArgument("--mode=", mode, ": it can be async, bounded or sync");
+  }
+  const int backup = absl::GetFlag(FLAGS_backup_workers).value_or(0);
+  if (backup < 0 || backup >= NumWorkers() || (backup > 0 && mode != "sync")) {
+    return errors::InvalidArgument("--backup_workers=", backup,
+                                   ": with --mode=sync it can be 0 to ", NumWorkers() - 1,
+                                   ", else 0");
+  }
+  const std::string replication = absl::GetFlag(FLAGS_replication).value_or("none");
+  if (replication != "none" && replication != "asynchronous" && replication != "synchronous") {
+    return errors::InvalidArgument("--replication=", replication,
+                                   ": it can be none, asynchronous or synchronous");
+  }
+  if (replication != "none" && NumServers() < 2) {
+    return errors::InvalidArgument("--replication=", replication, ": it takes two servers");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Strategy>> MakeParameterServer() {
+  Strategy::ParameterServerOptions options;
+  const std::string mode = absl::GetFlag(FLAGS_mode).value_or("async");
+  if (mode == "bounded") options.mode = Strategy::ParameterServerMode::kBoundedStaleness;
+  if (mode == "sync") options.mode = Strategy::ParameterServerMode::kSynchronous;
+  options.backup_workers = absl::GetFlag(FLAGS_backup_workers).value_or(0);
+  options.replication =
+      absl::GetFlag(FLAGS_replication).value_or(NumServers() > 1 ? "asynchronous" : "none");
+  // Who started this process starts no chief again that has failed.
+  options.ends_with_failure = true;
+  return Strategy::ParameterServer(std::move(options));
+}
 
 // What can be known before there is a strategy.
 absl::Status CheckStrategy() {
@@ -79,11 +151,22 @@ absl::Status CheckStrategy() {
   if (replicas.has_value() && *replicas < 1) {
     return errors::InvalidArgument("--replicas=", *replicas, ": it must be at least 1");
   }
+  if (name == kParameterServer) return CheckParameterServer();
+  for (const auto& [flag, is_set] :
+       {std::pair("servers", absl::GetFlag(FLAGS_servers).has_value()),
+        std::pair("mode", absl::GetFlag(FLAGS_mode).has_value()),
+        std::pair("backup_workers", absl::GetFlag(FLAGS_backup_workers).has_value()),
+        std::pair("replication", absl::GetFlag(FLAGS_replication).has_value())}) {
+    if (!is_set) continue;
+    return errors::InvalidArgument("--", flag, ": --strategy=", name, " has no servers; ",
+                                   kParameterServer, " has");
+  }
   const absl::optional<std::string> workers = absl::GetFlag(FLAGS_workers);
   if (!workers.has_value()) return absl::OkStatus();
   if (name != kMultiWorker) {
     return errors::InvalidArgument("--workers=", *workers, ": --strategy=", name,
-                                   " trains in one process; ", kMultiWorker, " does in several");
+                                   " trains in one process; ", kMultiWorker, " and ",
+                                   kParameterServer, " do in several");
   }
   return WithContext(ParseWorkerRange(*workers).status(), "--workers");
 }
@@ -107,13 +190,14 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy() {
     options.virtual_replicas = virtual_replicas;
     return Strategy::MultiWorkerMirrored(std::move(options));
   }
+  if (name == kParameterServer) return MakeParameterServer();
   if (name == "mirrored" || name == "central_storage") {
     const Strategy::ReplicaOptions options = {.replicas = replicas.value_or(2),
                                               .virtual_replicas = virtual_replicas};
     return name == "mirrored" ? Strategy::Mirrored(options) : Strategy::CentralStorage(options);
   }
-  return errors::InvalidArgument("--strategy=", name, ": it can be mirrored, ", kMultiWorker,
-                                 ", central_storage or one_device");
+  return errors::InvalidArgument("--strategy=", name, ": it can be mirrored, ", kMultiWorker, ", ",
+                                 kParameterServer, ", central_storage or one_device");
 }
 
 absl::Status AddCheckpoints(FitOptions& fit) {
@@ -173,8 +257,12 @@ std::string Count(int64_t count, absl::string_view what) {
   return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
 }
 
-// "2 replicas", "2 workers of 1 replica".
+// "2 replicas", "2 workers of 1 replica", "2 workers, 2 servers, async".
 absl::StatusOr<std::string> DescribeReplicas(const Strategy& strategy) {
+  if (strategy.name() == kParameterServer) {
+    return absl::StrCat(Count(NumWorkers(), "worker"), ", ", Count(NumServers(), "server"), ", ",
+                        absl::GetFlag(FLAGS_mode).value_or("async"));
+  }
   if (const WorkerGroup* const workers = strategy.workers()) {
     const std::string processes = Count(workers->size(), "worker");
     if (absl::GetFlag(FLAGS_deterministic)) {
@@ -277,7 +365,9 @@ absl::Status Train() {
       "test accuracy %.2f %%  (loss %.4f, %d images)\ntime %.1f s, peak memory %.0f MB%s\n",
       100 * result.Value("accuracy").value_or(0), result.loss, result.examples,
       absl::ToDoubleSeconds(absl::Now() - begin), static_cast<double>(usage.ru_maxrss) / 1024,
-      is_worker ? " in this worker" : "");
+      strategy->name() == kParameterServer ? " in the chief"
+      : is_worker                          ? " in this worker"
+                                           : "");
   const std::string export_folder = absl::GetFlag(FLAGS_export);
   if (!export_folder.empty()) {
     TANDEM_RETURN_IF_ERROR(ExportTo(export_folder, training.model, trainer));
@@ -292,14 +382,35 @@ absl::Status StartWorkers(const std::vector<std::string>& flags, int* code) {
   TANDEM_RETURN_IF_ERROR(CheckStrategy());
   TANDEM_ASSIGN_OR_RETURN(FitOptions fit, MakeFitOptions());
   TANDEM_RETURN_IF_ERROR(MakeTraining(std::move(fit)).status());
+  if (absl::GetFlag(FLAGS_strategy) == kParameterServer) {
+    return RunWithServers(NumWorkers(), NumServers(), flags, code);
+  }
   return RunInWorkers(absl::GetFlag(FLAGS_workers).value_or("2"), flags, code);
+}
+
+// A server or a worker of parameter_server.
+absl::Status ServeTask(const ClusterConfig& config, int* code) {
+  KeepLogQuiet(/*is_chief=*/false);
+  speaks = false;
+  const absl::Status status = parameter_server::ServeTask(config);
+  *code = ExitCodeOf(status);
+  return status;
 }
 
 // `code` is set where it is another one than the status says.
 absl::Status Run(const std::vector<std::string>& flags, int* code) {
-  if (absl::GetFlag(FLAGS_strategy) != kMultiWorker) return Train();
+  const std::string strategy = absl::GetFlag(FLAGS_strategy);
+  if (strategy != kMultiWorker && strategy != kParameterServer) return Train();
   TANDEM_ASSIGN_OR_RETURN(const absl::optional<JobEnvironment> job, ReadJobEnvironment());
   if (!job.has_value()) return StartWorkers(flags, code);
+  if (strategy == kParameterServer) {
+    const absl::optional<TaskId>& task = job->config.task;
+    if (task.has_value() && (task->job == "ps" || task->job == "worker")) {
+      return ServeTask(job->config, code);
+    }
+    is_worker = true;
+    return Train();
+  }
   is_worker = true;
   const absl::Status status = Train();
   *code = WorkerExitCode(status);
@@ -330,7 +441,8 @@ int main(int argc, char** argv) {
   const tandem::Program program = {"demo",
                                    "trains a network on MNIST; see tools/demo --help.",
                                    "demo_program/main.cc",
-                                   {"workers", "checkpoint_dir", "log_dir", "export"}};
+                                   {"workers", "servers", "mode", "backup_workers", "replication",
+                                    "checkpoint_dir", "log_dir", "export"}};
   if (const auto code = tandem::ParseProgramFlags(program, argc, argv)) return *code;
   return tandem::demo::Main({argv + std::min(argc, 1), argv + argc});
 }

@@ -24,16 +24,6 @@ namespace {
 // That it may go better next time (EX_TEMPFAIL of sysexits.h).
 constexpr int kTryAgain = 75;
 
-absl::StatusOr<std::string> PathOfThisProgram() {
-  char path[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
-  if (length <= 0) {
-    return errors::Unavailable("this program cannot be found: /proc/self/exe: ",
-                               std::strerror(errno));
-  }
-  return std::string(path, static_cast<size_t>(length));
-}
-
 bool EndedWith(const std::vector<int>& statuses, const std::vector<int>& codes) {
   return absl::c_all_of(statuses, [&](int status) {
     return WIFEXITED(status) && absl::c_linear_search(codes, WEXITSTATUS(status));
@@ -82,21 +72,36 @@ absl::Status RunInWorkers(const std::string& workers, const std::vector<std::str
   launch.passes_interrupts = true;
   launch.inherits_output = true;
   TANDEM_ASSIGN_OR_RETURN(const cli::LaunchEnd end, cli::Launch(launch));
-  if (!end.status.ok()) {
+  return EndOfJob(end.status, end.signal, end.codes, code);
+}
+
+absl::StatusOr<std::string> PathOfThisProgram() {
+  char path[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
+  if (length <= 0) {
+    return errors::Unavailable("this program cannot be found: /proc/self/exe: ",
+                               std::strerror(errno));
+  }
+  return std::string(path, static_cast<size_t>(length));
+}
+
+absl::Status EndOfJob(const absl::Status& failure, int signal, const std::vector<int>& codes,
+                      int* code) {
+  if (!failure.ok()) {
     // Of a call that was wrong.
     const bool is_usage = absl::c_any_of(
-        end.codes, [](int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 2; });
+        codes, [](int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 2; });
     *code = is_usage ? 2 : 1;
-    return end.status;
+    return failure;
   }
   *code = 0;
   // A signal may come when they are done.
-  if (end.signal == 0 || EndedWith(end.codes, {0})) return absl::OkStatus();
-  const int ended_by = 128 + end.signal;
-  const bool saved = EndedWith(end.codes, {0, ended_by, 128 + SIGTERM});
+  if (signal == 0 || EndedWith(codes, {0})) return absl::OkStatus();
+  const int ended_by = 128 + signal;
+  const bool saved = EndedWith(codes, {0, ended_by, 128 + SIGTERM});
   // 143 says that all is saved, and that it may be started elsewhere.
-  *code = end.signal == SIGTERM && !saved ? 1 : ended_by;
-  return errors::Cancelled("SIG", sigabbrev_np(end.signal), " ended the workers",
+  *code = signal == SIGTERM && !saved ? 1 : ended_by;
+  return errors::Cancelled("SIG", sigabbrev_np(signal), " ended the workers",
                            saved ? "" : "; not all of them have ended by themselves");
 }
 

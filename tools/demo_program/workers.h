@@ -21,6 +21,14 @@ namespace tandem::demo {
 absl::Status RunInWorkers(const std::string& workers, const std::vector<std::string>& flags,
                           int* code);
 
+// "/…/demo_main".
+absl::StatusOr<std::string> PathOfThisProgram();
+
+// What this process is to end with, whose children ended with `codes` (as waitpid gives them),
+// after `signal` or without one (0), or failed (`failure`). See RunInWorkers.
+absl::Status EndOfJob(const absl::Status& failure, int signal, const std::vector<int>& codes,
+                      int* code);
+
 // What a worker ends with after `status`. Code 1 and 2 say that it would fail again.
 int WorkerExitCode(const absl::Status& status);
 

@@ -1,0 +1,140 @@
+// A job with parameter servers whose tasks are processes that are killed; its coordinator is the
+// test.
+#ifndef TANDEM_TESTS_PARAMETER_SERVER_PROCESS_FAULTS_H_
+#define TANDEM_TESTS_PARAMETER_SERVER_PROCESS_FAULTS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "gtest/gtest.h"
+#include "strategies/parameter_server/coordinator.h"
+#include "strategies/strategy.h"
+#include "tests/cluster/server_processes.h"
+#include "tests/parameter_server/counting.h"
+
+namespace tandem::testing {
+
+class FaultyJob {
+ public:
+  FaultyJob(int servers, int workers)
+      : servers_(servers), workers_(workers), cluster_({{"ps", servers}, {"worker", workers}}) {
+    options_.job.emplace();
+    for (int i = 0; i < servers; ++i) Add({"ps", i});
+    for (int i = 0; i < workers; ++i) Add({"worker", i});
+    options_.heartbeat = absl::Milliseconds(100);
+    options_.lost_after = absl::Seconds(5);
+  }
+
+  Strategy::ParameterServerOptions& options() { return options_; }
+  ProcessCluster& cluster() { return cluster_; }
+  const JobEnvironment& job() const { return *options_.job; }
+
+  void Begin() {
+    cluster_.StartAll();
+    BeginWithoutProcesses();
+  }
+  void BeginWithoutProcesses() {
+    auto strategy = Strategy::ParameterServer(options_);
+    ASSERT_TRUE(strategy.ok()) << strategy.status();
+    strategy_ = *std::move(strategy);
+    auto builder = strategy_->NewBuilder();
+    ASSERT_TRUE(builder.ok()) << builder.status();
+    builder_ = *std::move(builder);
+    auto step = BuildCountingStep(*builder_, servers_);
+    ASSERT_TRUE(step.ok()) << step.status();
+    step_ = *std::move(step);
+    auto coordinator = parameter_server::Coordinator::Create(*strategy_, *builder_);
+    ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+    coordinator_ = *std::move(coordinator);
+    const absl::StatusOr<int> program = coordinator_->AddProgram(step_.signature);
+    ASSERT_TRUE(program.ok()) << program.status();
+    program_ = *program;
+  }
+
+  // Steps, each of which counts `ones`; they need not have ended when it returns.
+  void Schedule(int steps, int64_t ones = 1) {
+    for (int i = 0; i < steps; ++i) {
+      auto step = coordinator_->Schedule(program_, CountingInput(ones));
+      ASSERT_TRUE(step.ok()) << step.status();
+      scheduled_ += ones;
+      last_ = std::make_unique<parameter_server::ScheduledStep>(*std::move(step));
+    }
+  }
+  // Until the step that was scheduled last has ended.
+  void WaitForLast() { ASSERT_TRUE(last_->Fetch(absl::Now() + absl::Seconds(100)).ok()); }
+  absl::Status Join() { return coordinator_->Join(); }
+
+  int64_t scheduled() const { return scheduled_; }
+  std::vector<int64_t> Counters() {
+    std::vector<int64_t> values;
+    for (const std::string& name : step_.counters) {
+      const absl::StatusOr<Tensor> value = coordinator_->runner().ReadVariable(name);
+      EXPECT_TRUE(value.ok()) << value.status();
+      values.push_back(value.ok() ? value->ScalarValue<int64_t>() : -1);
+    }
+    return values;
+  }
+  void ExpectAllCountedOnce() {
+    const absl::Status status = Join();
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(Counters(), std::vector<int64_t>(static_cast<size_t>(servers_), scheduled_));
+  }
+  std::vector<MemberEvent> Events() { return coordinator_->runner().TakeMemberEvents(); }
+
+  // A server with state dies, and another process takes its place at once.
+  void Replace(const TaskId& task) {
+    cluster_.process(task).Kill();
+    cluster_.Start(task);
+  }
+
+ private:
+  void Add(const TaskId& task) {
+    std::string address = cluster_.target(task);
+    constexpr absl::string_view kScheme = "grpc://";
+    if (absl::StartsWith(address, kScheme)) address = address.substr(kScheme.size());
+    options_.job->config.jobs[task.job][task.index] = std::move(address);
+  }
+
+  const int servers_;
+  const int workers_;
+  ProcessCluster cluster_;
+  Strategy::ParameterServerOptions options_;
+  std::unique_ptr<Strategy> strategy_;
+  std::unique_ptr<StrategyBuilder> builder_;
+  CountingStep step_;
+  std::unique_ptr<parameter_server::Coordinator> coordinator_;
+  int program_ = 0;
+  int64_t scheduled_ = 0;
+  std::unique_ptr<parameter_server::ScheduledStep> last_;
+};
+
+// How many updates a server has lost, by what was told of its return; -1: it has not returned.
+inline int64_t ToldLoss(const std::vector<MemberEvent>& events, const std::string& member) {
+  int64_t lost = -1;
+  for (const MemberEvent& event : events) {
+    if (event.member != member || event.kind != MemberEvent::Kind::kJoined) continue;
+    absl::string_view text = event.reason;
+    if (!absl::ConsumeSuffix(&text, " updates are lost") &&
+        !absl::ConsumeSuffix(&text, " update is lost")) {
+      continue;
+    }
+    const size_t begin = text.rfind(' ');
+    int64_t count = 0;
+    if (begin != text.npos && absl::SimpleAtoi(text.substr(begin + 1), &count)) {
+      lost = std::max<int64_t>(lost, 0) + count;
+    }
+  }
+  return lost;
+}
+
+}  // namespace tandem::testing
+
+#endif  // TANDEM_TESTS_PARAMETER_SERVER_PROCESS_FAULTS_H_
