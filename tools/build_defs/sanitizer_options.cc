@@ -7,10 +7,14 @@
 extern "C" const char* __tsan_default_options();
 extern "C" const char* __tsan_default_suppressions();
 
+// Here as under the address sanitizer: an allocation that is too large gives null where the program
+// asks for that, as it does without a sanitizer, instead of ending the process.
+//
 // The system's libraries are not instrumented: locks inside them are invisible, so what they do
 // among themselves must be ignored, or correctly locked data looks like a race.
 extern "C" const char* __tsan_default_options() {
-  return "ignore_noninstrumented_modules=1:second_deadlock_stack=1:history_size=4";
+  return "ignore_noninstrumented_modules=1:second_deadlock_stack=1:history_size=4:"
+         "allocator_may_return_null=1";
 }
 
 // gRPC's and Abseil's headers bring code into instrumented objects that hands work over through the
@@ -28,7 +32,8 @@ extern "C" const char* __ubsan_default_options();
 extern "C" const char* __lsan_default_suppressions();
 
 extern "C" const char* __asan_default_options() {
-  return "detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1";
+  return "detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1:"
+         "allocator_may_return_null=1";
 }
 
 extern "C" const char* __ubsan_default_options() { return "print_stacktrace=1"; }
