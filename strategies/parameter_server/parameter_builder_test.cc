@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "core/base/status.h"
 #include "gtest/gtest.h"
-#include "strategies/nn/embedding.h"
-#include "strategies/optimizer/optimizer.h"
 #include "strategies/parameter_server/parameter_test_util.h"
 
 namespace tandem::parameter_server {
@@ -261,6 +260,73 @@ TEST_F(ShardsTest, OfALargeVariableEachServerComputesItsRowsAlone) {
   EXPECT_EQ(values[16], 4);
   EXPECT_EQ(values[31], 4);
   EXPECT_EQ(Value(*whole)[31], 3);
+}
+
+// --- Variables that replicas assign
+
+// Runs a step `times` times, in which each worker adds its part of the batch to variables.
+absl::StatusOr<StrategyState> Count(int workers, int times) {
+  InProcessOptions options;
+  options.workers = workers;
+  TANDEM_ASSIGN_OR_RETURN(const auto strategy, InProcessParameterStrategy::Create(options));
+  TANDEM_ASSIGN_OR_RETURN(const auto builder, strategy->NewBuilder());
+  const Output batch = builder->host_scope().WithOpName("batch").Call(
+      "Placeholder", {}, {{"dtype", kFloat32}, {"shape", PartialShape({-1})}});
+  struct Kind {
+    std::string name;
+    Synchronization synchronization;
+    Aggregation aggregation;
+  };
+  std::vector<StrategyVariable*> variables;
+  for (const Kind& kind :
+       {Kind{"own_sum", Synchronization::kOnRead, Aggregation::kSum},
+        Kind{"own_mean", Synchronization::kOnRead, Aggregation::kMean},
+        Kind{"mirrored_sum", Synchronization::kMirrored, Aggregation::kSum},
+        Kind{"mirrored_mean", Synchronization::kMirrored, Aggregation::kMean},
+        Kind{"first", Synchronization::kMirrored, Aggregation::kOnlyFirstReplica}}) {
+    VariableSpec spec;
+    spec.name = kind.name;
+    spec.initializer = [](const Scope& scope) { return scope.Constant(0.0f); };
+    spec.synchronization = kind.synchronization;
+    spec.aggregation = kind.aggregation;
+    TANDEM_ASSIGN_OR_RETURN(StrategyVariable * variable, builder->Variable(spec));
+    variables.push_back(variable);
+  }
+  TANDEM_RETURN_IF_ERROR(builder->BeginStep("count"));
+  TANDEM_RETURN_IF_ERROR(builder->Run([&](const ReplicaContext& replica) -> absl::Status {
+    const Output sum = replica.scope().Call("Sum", {batch, 0});
+    for (StrategyVariable* variable : variables) {
+      const bool adds = absl::StrContains(variable->name(), "own");
+      const Output value =
+          adds ? replica.scope().Call("AddV2", {replica.Read(*variable), sum}) : sum;
+      TANDEM_RETURN_IF_ERROR(replica.Assign(*variable, value));
+    }
+    return replica.scope().status();
+  }));
+  TANDEM_ASSIGN_OR_RETURN(Node * done, builder->EndStep());
+  TANDEM_ASSIGN_OR_RETURN(const auto runner, strategy->NewRunner(*builder));
+  TANDEM_RETURN_IF_ERROR(runner->Initialize());
+  TANDEM_ASSIGN_OR_RETURN(const int program, runner->AddProgram({{"batch"}, {}, {done->name()}}));
+  for (int i = 0; i < times; ++i) {
+    StepInput input;
+    input.batch = {Tensor::Vector<float>({1, 2, 3, 4})};
+    TANDEM_RETURN_IF_ERROR(runner->Run(program, std::move(input)).status());
+  }
+  return runner->CaptureState();
+}
+
+TEST(ParameterBuilder, AssignmentsOfSeveralWorkersBecomeWhatTheVariableSays) {
+  const auto one = Count(1, 3);
+  ASSERT_TRUE(one.ok()) << one.status();
+  const std::vector<float> alone = {30, 30, 10, 10, 10};
+  const auto two = Count(2, 3);
+  ASSERT_TRUE(two.ok()) << two.status();
+  // Parts of 3 and 7: what each has counted for itself is added up, or its mean taken.
+  const std::vector<float> together = {30, 15, 10, 5, 3};
+  for (size_t i = 0; i < alone.size(); ++i) {
+    EXPECT_EQ((*one)[i].second.ScalarValue<float>(), alone[i]) << (*one)[i].first;
+    EXPECT_EQ((*two)[i].second.ScalarValue<float>(), together[i]) << (*two)[i].first;
+  }
 }
 
 }  // namespace

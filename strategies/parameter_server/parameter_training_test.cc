@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "strategies/nn/layer_call.h"
 #include "strategies/optimizer/accumulate.h"
 #include "strategies/optimizer/clipping.h"
 #include "strategies/parameter_server/parameter_test_util.h"
@@ -158,7 +159,7 @@ std::vector<OptimizerCase> Optimizers() {
 
 class EveryOptimizer : public ::testing::TestWithParam<OptimizerCase> {};
 
-// With one worker all is added up in the same order.
+// With one worker all is added up in the same order, however variables are cut.
 TEST_P(EveryOptimizer, OneWorkerGivesTheBitsOfOneDevice) {
   for (const bool spread : {false, true}) {
     SCOPED_TRACE(spread);
@@ -189,6 +190,99 @@ TEST_P(EveryOptimizer, ThreeWorkersTogetherGiveTheNumbersOfOneDevice) {
 
 INSTANTIATE_TEST_SUITE_P(All, EveryOptimizer, ::testing::ValuesIn(Optimizers()),
                          [](const auto& info) { return info.param.name; });
+
+// More parts than servers, one after the other.
+TEST(ParameterTraining, ManyPartsOfAVariableOnAServerAreAsOne) {
+  const OpenEpoch data = WordEpoch(8, 16);
+  const auto adam = [] { return optimizer::Adam({.learning_rate = 0.01}); };
+  InProcessOptions servers = Servers();
+  servers.builder.shards = 2;
+  servers.builder.max_part_bytes = 50;
+  servers.builder.balance_by_bytes = false;
+  ExpectSame(TrainOnServers(servers, WordModel(true), adam(), data).state,
+             TrainOnOne(WordModel(true), adam(), data).state, 0);
+}
+
+// Words that are looked up twice in a step, each by itself.
+TEST(ParameterTraining, TwoLookupsOfATableAddUp) {
+  const auto model = [] {
+    const nn::Value words = nn::Value::Input();
+    const nn::LayerPtr table = nn::Embedding({.input_dim = kWords, .output_dim = 6});
+    const nn::Value once = nn::Apply(nn::Flatten(), nn::Apply(table, words));
+    const nn::Value twice = nn::Apply(nn::Dense({.units = 5, .activation = "tanh"}),
+                                      nn::Apply(nn::Flatten(), nn::Apply(table, words)));
+    return nn::Model(
+        {words}, nn::Apply(nn::Dense({.units = 4}), nn::Apply(nn::Concatenate(), {once, twice})));
+  };
+  const OpenEpoch data = WordEpoch(8, 16);
+  for (const auto& optimizer :
+       {optimizer::Adagrad({.learning_rate = 0.1}), optimizer::Adam({.learning_rate = 0.01})}) {
+    ExpectSame(TrainOnServers(Servers(), model(), optimizer, data).state,
+               TrainOnOne(model(), optimizer, data).state, 0);
+  }
+}
+
+// A table whose rows are looked up, and which is read as a whole in the same step: words are what
+// goes in and what comes out.
+nn::LayerPtr TiedWords() {
+  return nn::MakeLayer(
+      "tied",
+      [](const nn::LayerCall& call) -> absl::StatusOr<Output> {
+        TANDEM_ASSIGN_OR_RETURN(
+            const StrategyVariable* table,
+            call.Table("table", Shape({kWords, 6}), "random_uniform", /*spread_rows=*/true));
+        const Output rows = call.replica().Lookup(*table, call.input(), call.scope());
+        return call.scope().Call("MatMul",
+                                 {call.scope().Call("Sum", {rows, 1}), call.replica().Read(*table)},
+                                 {{"transpose_b", true}});
+      },
+      {.floating_point = false});
+}
+
+TEST(ParameterTraining, ATableMayBeReadAndLookedUp) {
+  const OpenEpoch data = WordEpoch(8, 16);
+  for (const auto& optimizer :
+       {optimizer::Sgd({.learning_rate = 1}), optimizer::Adam({.learning_rate = 0.01})}) {
+    ExpectSame(TrainOnServers(Servers(), TiedWords(), optimizer, data).state,
+               TrainOnOne(TiedWords(), optimizer, data).state, 0);
+  }
+}
+
+// Somebody has nothing to look up, and no gradient but of no rows.
+TEST(ParameterTraining, ABatchMayHaveFewerExamplesThanThereAreWorkers) {
+  const OpenEpoch data = WordEpoch(4, 2);
+  const auto adagrad = optimizer::Adagrad({.learning_rate = 0.1});
+  const Result one = TrainOnOne(WordModel(), adagrad, data);
+  const Result got = TrainOnServers(Servers(3), WordModel(), adagrad, data);
+  ExpectSame(got.state, one.state, 1e-4);
+  ASSERT_EQ(got.epochs.size(), 1u);
+  EXPECT_EQ(got.epochs[0].examples, 8);
+}
+
+// Too large for any one server: of the same distribution, but not the same numbers.
+TEST(ParameterTraining, ServersDrawTheirRowsOfALargeTableThemselves) {
+  InProcessOptions servers = Servers();
+  servers.builder.most_initial_bytes = 100;
+  const auto still = [] { return optimizer::Adam({.learning_rate = 0}); };
+  const Result got = TrainOnServers(servers, WordModel(), still(), WordEpoch(1, 16));
+  const Result again = TrainOnServers(servers, WordModel(), still(), WordEpoch(1, 16));
+  const Result one = TrainOnOne(WordModel(), still(), WordEpoch(1, 16));
+  ASSERT_FALSE(got.state.empty());
+  ExpectSame(again.state, got.state, 0);
+  ASSERT_EQ(got.state[0].first, "embedding/embeddings");
+  const auto values = got.state[0].second.Elements<float>();
+  double mean = 0;
+  for (const float value : values) {
+    EXPECT_LE(std::abs(value), 0.05f);
+    mean += value / static_cast<double>(values.size());
+  }
+  EXPECT_LT(std::abs(mean), 0.01);
+  EXPECT_NE(std::memcmp(values.data(), one.state[0].second.data(), values.size() * sizeof(float)),
+            0);
+  // No part is a copy of another one.
+  const size_t part = values.size() / 3;
+  EXPECT_NE(std::memcmp(values.data(), values.data() + 2 * part, (part - 6) * sizeof(float)), 0);
+}
 
 TEST(ParameterTraining, EveryLayerTrainsAsOnOneDevice) {
   const testing::LayerProblem problem = testing::EveryLayerProblem();
@@ -340,73 +434,6 @@ TEST(ParameterTraining, ClippingWhatServersAccumulateIsRefused) {
                   optimizer::ClipByGlobalNorm(optimizer::Accumulate(optimizer::Sgd({}), 2), 1));
   const auto history = trainer.Fit(WordEpoch(2, 16), {});
   EXPECT_EQ(history.status().code(), absl::StatusCode::kUnimplemented) << history.status();
-}
-
-// --- Variables that replicas assign
-
-// Runs a step `times` times, in which each worker adds its part of the batch to variables.
-absl::StatusOr<StrategyState> Count(int workers, int times) {
-  InProcessOptions options;
-  options.workers = workers;
-  TANDEM_ASSIGN_OR_RETURN(const auto strategy, InProcessParameterStrategy::Create(options));
-  TANDEM_ASSIGN_OR_RETURN(const auto builder, strategy->NewBuilder());
-  const Output batch = builder->host_scope().WithOpName("batch").Call(
-      "Placeholder", {}, {{"dtype", kFloat32}, {"shape", PartialShape({-1})}});
-  struct Kind {
-    std::string name;
-    Synchronization synchronization;
-    Aggregation aggregation;
-  };
-  std::vector<StrategyVariable*> variables;
-  for (const Kind& kind :
-       {Kind{"own_sum", Synchronization::kOnRead, Aggregation::kSum},
-        Kind{"own_mean", Synchronization::kOnRead, Aggregation::kMean},
-        Kind{"mirrored_sum", Synchronization::kMirrored, Aggregation::kSum},
-        Kind{"mirrored_mean", Synchronization::kMirrored, Aggregation::kMean},
-        Kind{"first", Synchronization::kMirrored, Aggregation::kOnlyFirstReplica}}) {
-    VariableSpec spec;
-    spec.name = kind.name;
-    spec.initializer = [](const Scope& scope) { return scope.Constant(0.0f); };
-    spec.synchronization = kind.synchronization;
-    spec.aggregation = kind.aggregation;
-    TANDEM_ASSIGN_OR_RETURN(StrategyVariable * variable, builder->Variable(spec));
-    variables.push_back(variable);
-  }
-  TANDEM_RETURN_IF_ERROR(builder->BeginStep("count"));
-  TANDEM_RETURN_IF_ERROR(builder->Run([&](const ReplicaContext& replica) -> absl::Status {
-    const Output sum = replica.scope().Call("Sum", {batch, 0});
-    for (StrategyVariable* variable : variables) {
-      const bool adds = absl::StrContains(variable->name(), "own");
-      const Output value =
-          adds ? replica.scope().Call("AddV2", {replica.Read(*variable), sum}) : sum;
-      TANDEM_RETURN_IF_ERROR(replica.Assign(*variable, value));
-    }
-    return replica.scope().status();
-  }));
-  TANDEM_ASSIGN_OR_RETURN(Node * done, builder->EndStep());
-  TANDEM_ASSIGN_OR_RETURN(const auto runner, strategy->NewRunner(*builder));
-  TANDEM_RETURN_IF_ERROR(runner->Initialize());
-  TANDEM_ASSIGN_OR_RETURN(const int program, runner->AddProgram({{"batch"}, {}, {done->name()}}));
-  for (int i = 0; i < times; ++i) {
-    StepInput input;
-    input.batch = {Tensor::Vector<float>({1, 2, 3, 4})};
-    TANDEM_RETURN_IF_ERROR(runner->Run(program, std::move(input)).status());
-  }
-  return runner->CaptureState();
-}
-
-TEST(ParameterTraining, AssignmentsOfSeveralWorkersBecomeWhatTheVariableSays) {
-  const auto one = Count(1, 3);
-  ASSERT_TRUE(one.ok()) << one.status();
-  const std::vector<float> alone = {30, 30, 10, 10, 10};
-  const auto two = Count(2, 3);
-  ASSERT_TRUE(two.ok()) << two.status();
-  // Parts of 3 and 7: what each has counted for itself is added up, or its mean taken.
-  const std::vector<float> together = {30, 15, 10, 5, 3};
-  for (size_t i = 0; i < alone.size(); ++i) {
-    EXPECT_EQ((*one)[i].second.ScalarValue<float>(), alone[i]) << (*one)[i].first;
-    EXPECT_EQ((*two)[i].second.ScalarValue<float>(), together[i]) << (*two)[i].first;
-  }
 }
 
 }  // namespace

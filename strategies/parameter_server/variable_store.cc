@@ -167,7 +167,10 @@ Output VariableStore::Read(const Scope& scope, const StrategyVariable& variable,
     if (!parts.back().valid()) return {};
     reads.push_back(parts.back().node);
   }
-  return entry.partition.Join(scope, parts);
+  const Output whole = entry.partition.Join(scope, parts);
+  if (!whole.valid() || whole.shape().IsFullyDefined()) return whole;
+  // Of rows that were spread the number is not seen.
+  return scope.Call("EnsureShape", {whole}, {{"shape", PartialShape(variable.spec().shape)}});
 }
 
 Output VariableStore::Gather(const Scope& scope, const StrategyVariable& variable,
