@@ -14,10 +14,21 @@ constexpr uint64_t kMostStateBytes = uint64_t{1} << 42;
 }  // namespace
 
 HostedShard::~HostedShard() {
-  snapshotter_.reset();
+  {
+    MutexLock lock(snapshot_mu_);
+    snapshotter_.reset();
+  }
   // Those that wait for the replica are answered; the shard waits for them.
   if (replicator_ != nullptr) replicator_->Stop();
   shard_.reset();
+}
+
+void HostedShard::SetSnapshotter(std::unique_ptr<Snapshotter> snapshotter, std::string folder,
+                                 FileSystem* files) {
+  MutexLock lock(snapshot_mu_);
+  snapshotter_ = std::move(snapshotter);
+  snapshot_folder_ = std::move(folder);
+  files_ = files;
 }
 
 void HostedShard::SetPrevious(std::shared_ptr<HostedShard> previous) {
@@ -66,6 +77,7 @@ absl::StatusOr<std::vector<NamedTensor>> HostedShard::Read(const ReadRequest& re
 absl::Status HostedShard::Write(NamedValues values, absl::Time deadline) {
   TANDEM_RETURN_IF_ERROR(shard_->Write(std::move(values)));
   if (replicator_ != nullptr) replicator_->StateChanged(deadline);
+  MutexLock lock(snapshot_mu_);
   if (snapshotter_ != nullptr) snapshotter_->WriteSoon();
   return absl::OkStatus();
 }
@@ -95,7 +107,10 @@ void HostedShard::Report(ShardReportProto* report) const {
   report->set_last_staleness(status.last_staleness);
   report->set_mean_staleness(status.mean_staleness);
   report->set_max_staleness(status.max_staleness);
-  report->set_snapshot_version(snapshotter_ == nullptr ? -1 : snapshotter_->version());
+  {
+    MutexLock lock(snapshot_mu_);
+    report->set_snapshot_version(snapshotter_ == nullptr ? -1 : snapshotter_->version());
+  }
   if (replicator_ == nullptr) return;
   const Replicator::Status replication = replicator_->status();
   report->set_replica_behind(replication.behind);
@@ -206,7 +221,15 @@ absl::StatusOr<std::vector<NamedTensor>> HostedShard::GetState(const GetStateReq
 }
 
 absl::Status HostedShard::WriteSnapshot() {
+  MutexLock lock(snapshot_mu_);
   return snapshotter_ == nullptr ? absl::OkStatus() : snapshotter_->WriteNow();
+}
+
+absl::Status HostedShard::RemoveSnapshots() {
+  MutexLock lock(snapshot_mu_);
+  if (snapshotter_ == nullptr) return absl::OkStatus();
+  snapshotter_.reset();
+  return parameter_server::RemoveSnapshots(files_, snapshot_folder_);
 }
 
 void HostedShard::Close(const absl::Status& reason) {

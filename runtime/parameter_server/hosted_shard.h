@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/mutex.h"
+#include "core/io/file.h"
 #include "core/tensor/tensor.h"
 #include "proto/parameter_service.pb.h"
 #include "runtime/parameter_server/pieces.h"
@@ -39,9 +40,8 @@ class HostedShard {
     replicator_ = std::move(replicator);
     shard_ = std::move(shard);
   }
-  void SetSnapshotter(std::unique_ptr<Snapshotter> snapshotter) {
-    snapshotter_ = std::move(snapshotter);
-  }
+  void SetSnapshotter(std::unique_ptr<Snapshotter> snapshotter, std::string folder,
+                      FileSystem* files);
   // The replica that was here before, whose state is the newest until this one has one.
   void SetPrevious(std::shared_ptr<HostedShard> previous);
   Replicator* replicator() { return replicator_.get(); }
@@ -67,6 +67,8 @@ class HostedShard {
 
   // Writes what has changed since the last snapshot, if snapshots are wanted. Waits.
   absl::Status WriteSnapshot();
+  // Writes none any more, and removes those that there are. Waits.
+  absl::Status RemoveSnapshots();
   // Ends what waits with `reason`, and refuses everything.
   void Close(const absl::Status& reason);
 
@@ -82,7 +84,11 @@ class HostedShard {
   // Destroyed last: the shard tells it of its pushes.
   std::unique_ptr<Replicator> replicator_;
   std::shared_ptr<Shard> shard_;
-  std::unique_ptr<Snapshotter> snapshotter_;
+
+  mutable Mutex snapshot_mu_;
+  std::unique_ptr<Snapshotter> snapshotter_ ABSL_GUARDED_BY(snapshot_mu_);  // May be null.
+  std::string snapshot_folder_ ABSL_GUARDED_BY(snapshot_mu_);
+  FileSystem* files_ ABSL_GUARDED_BY(snapshot_mu_) = nullptr;
 
   Mutex write_mu_;
   mutable Mutex mu_;

@@ -116,7 +116,7 @@ class ShardClient {
                                absl::Time deadline) = 0;
   virtual absl::StatusOr<std::string> Note(const std::string& job, int shard,
                                            absl::Time deadline) = 0;
-  // The server lets go of the job's shards.
+  // The server lets go of the job's shards, and removes their snapshots.
   virtual absl::Status Forget(const std::string& job, absl::Time deadline) = 0;
 };
 

@@ -24,6 +24,24 @@ std::string ThingOf(const char* method, const ShardKey& key) {
   return absl::StrCat(method, "/", key.number(), key.is_replica() ? "r/" : "/", key.job());
 }
 
+// Who makes shards, or lets go of them: one at a time, and nobody waits for another one.
+class Alone {
+ public:
+  explicit Alone(std::atomic<bool>* is_taken)
+      : is_taken_(*is_taken), ok_(!is_taken->exchange(true)) {}
+  ~Alone() {
+    if (ok_) is_taken_.store(false);
+  }
+  Alone(const Alone&) = delete;
+  Alone& operator=(const Alone&) = delete;
+
+  bool ok() const { return ok_; }
+
+ private:
+  std::atomic<bool>& is_taken_;
+  const bool ok_;
+};
+
 std::string LostMessage(const std::string& task, const ShardKey& key, uint64_t wanted,
                         uint64_t there) {
   if (there == 0) {
@@ -159,12 +177,9 @@ absl::Status ShardHost::CheckDefinition(const DefineRequest& request) const {
 
 absl::StatusOr<DefineResponse> ShardHost::Define(const DefineRequest& request) {
   TANDEM_RETURN_IF_ERROR(CheckDefinition(request));
-  if (defines_.exchange(true)) {
-    return errors::Unavailable(options_.task, " is defining another shard");
-  }
-  absl::StatusOr<DefineResponse> response = CatchOutOfMemory([&] { return DefineAlone(request); });
-  defines_.store(false);
-  return response;
+  const Alone alone(&defines_);
+  if (!alone.ok()) return errors::Unavailable(options_.task, " is defining another shard");
+  return CatchOutOfMemory([&] { return DefineAlone(request); });
 }
 
 absl::StatusOr<DefineResponse> ShardHost::DefineAlone(const DefineRequest& request) {
@@ -261,7 +276,7 @@ absl::StatusOr<std::shared_ptr<HostedShard>> ShardHost::Make(const DefineRequest
     TANDEM_ASSIGN_OR_RETURN(
         std::unique_ptr<Snapshotter> snapshotter,
         Snapshotter::Create(request.snapshot_folder(), &hosted->shard(), snapshots));
-    hosted->SetSnapshotter(std::move(snapshotter));
+    hosted->SetSnapshotter(std::move(snapshotter), request.snapshot_folder(), options_.files());
   }
   if (replicates != nullptr) replicates->Start(&hosted->shard(), has_state);
   return hosted;
@@ -358,6 +373,8 @@ absl::Status ShardHost::GetNote(const GetNoteRequest& request, GetNoteResponse* 
 
 absl::Status ShardHost::Forget(const ForgetRequest& request) {
   TANDEM_RETURN_IF_ERROR(CheckKey(KeyOf(request.job(), 0)));
+  const Alone alone(&defines_);
+  if (!alone.ok()) return errors::Unavailable(options_.task, " is defining a shard");
   const std::string thing = ThingOf("forget", KeyOf(request.job(), 0));
   std::vector<std::shared_ptr<HostedShard>> forgotten;
   {
@@ -375,6 +392,12 @@ absl::Status ShardHost::Forget(const ForgetRequest& request) {
   }
   for (const std::shared_ptr<HostedShard>& hosted : forgotten) {
     hosted->Close(errors::Unavailable(options_.task, " was told to forget '", request.job(), "'"));
+    // Or a later job of the name would begin with the end of this one.
+    const absl::Status removed = hosted->RemoveSnapshots();
+    if (!removed.ok()) {
+      TANDEM_LOG(Warning) << "the snapshots of " << NameOf(hosted->key())
+                          << " were not removed: " << removed.message();
+    }
   }
   return absl::OkStatus();
 }

@@ -253,6 +253,11 @@ TEST(LostServer, SnapshotsAreTakenUpAgain) {
   way.incarnation = defined->incarnation;
   for (int64_t i = 8; i <= 12; ++i) ASSERT_TRUE(Add(*store, way.To(2, i)).ok());
   EXPECT_EQ(CountAt(*client), 12);
+  // The next job of the name begins from nothing.
+  ASSERT_TRUE(client->Forget(kJob, Soon()).ok());
+  defined = client->Define(definition, Soon());
+  ASSERT_TRUE(defined.ok()) << defined.status();
+  EXPECT_EQ(static_cast<int>(defined->origin), static_cast<int>(Origin::kNew));
 }
 
 // Lost and doubled messages between the servers, too.
