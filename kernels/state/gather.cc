@@ -65,12 +65,27 @@ class ResourceGatherKernel : public Kernel {
     constexpr absl::StatusCode kMissing = absl::StatusCode::kNotFound;
     TANDEM_ASSIGN_OR_RETURN(const VariableInput variable, GetVariable(c, 0, kMissing));
     TANDEM_RETURN_IF_ERROR(CheckType(variable, c.output_dtype(0)));
-    Tensor params;  // Keeps the value as it is now; the lock is not held while rows are copied.
+    Tensor params;  // Keeps the value as it is now.
     {
       MutexLock lock(variable->mu());
-      params = variable->value();
+      const Tensor& value = variable->value();
+      if (!value.is_valid()) return variable.NotInitialized(kMissing);
+      // While somebody else holds the value an update copies all of it, so that a few rows of a
+      // large table are better copied under the lock.
+      if (IsSmallPart(value, c.input(1))) return Gather(c, variable, value);
+      params = value;
     }
-    if (!params.is_valid()) return variable.NotInitialized(kMissing);
+    return Gather(c, variable, params);
+  }
+
+ private:
+  bool IsSmallPart(const Tensor& value, const Tensor& indices) const {
+    constexpr int64_t kPart = 16;
+    return batch_dims_ == 0 && value.shape().rank() >= 1 &&
+           indices.num_elements() <= value.shape().dim(0) / kPart;
+  }
+
+  absl::Status Gather(KernelContext& c, const VariableInput& variable, const Tensor& params) {
     const Tensor& indices = c.input(1);
     TANDEM_ASSIGN_OR_RETURN(const PartialShape known,
                             GatherShape(params.shape(), indices.shape(), batch_dims_));
@@ -112,7 +127,6 @@ class ResourceGatherKernel : public Kernel {
     return absl::OkStatus();
   }
 
- private:
   int64_t batch_dims_ = 0;
 };
 

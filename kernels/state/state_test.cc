@@ -2,6 +2,7 @@
 // readers see, destroyed variables, gradients, and rows that several threads update. All of it on a
 // CPU and on a device with memory of its own.
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -98,6 +99,33 @@ TEST_P(VariablesTest, AnUpdateWritesInPlaceWhenNobodyHoldsTheValue) {
   const void* const before = Fetch("read").data();
   Do("step");
   EXPECT_EQ(Fetch("read").data(), before);
+}
+
+TEST_P(VariablesTest, LookupsOfAFewRowsKeepNoUpdateFromWritingInPlace) {
+  if (GetParam() != kCpu) return;  // As above.
+  const Output v = Handle(s, "v", {4096, 16});
+  s.WithOpName("init").AddNode("AssignVariableOp", {v, s.Call("Fill", {{4096, 16}, 1.f})});
+  Read(s, "read", v);
+  std::vector<int64_t> indices(256);
+  for (size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<int64_t>(i * 16);
+  const Tensor rows = Tensor::Vector<int64_t>(absl::MakeConstSpan(indices));
+  s.WithOpName("lookup").Call("ResourceGather", {v, rows}, {{"dtype", kFloat32}});
+  s.WithOpName("add").AddNode("ResourceScatterAdd", {v, {5}, s.Call("Fill", {{1, 16}, 1.f})});
+  Open();
+  Do("init");
+  const void* const before = Fetch("read").data();
+  std::thread looks([&] {
+    for (int i = 0; i < 500; ++i) EXPECT_EQ(Values(Fetch("lookup"))[0], 1);
+  });
+  for (int i = 0; i < 500; ++i) {
+    Do("add");
+    // A copy would stay.
+    if (i % 100 == 99) {
+      EXPECT_EQ(Fetch("read").data(), before);
+    }
+  }
+  looks.join();
+  EXPECT_EQ(Values(Fetch("read"))[5 * 16], 501);
 }
 
 TEST_P(VariablesTest, AnAssignedConstantStaysTheConstant) {
