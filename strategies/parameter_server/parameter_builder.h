@@ -48,7 +48,7 @@ struct ParameterBuilderOptions {
   // A variable in parts whose initial value has more bytes than this is never computed as a whole:
   // each server computes its own rows, if the spec can (VariableSpec::part_initializer). Random
   // numbers are others then than those of strategies that compute the whole.
-  int64_t most_initial_bytes = int64_t{256} << 20;
+  int64_t most_initial_bytes = int64_t{64} << 20;
 };
 
 struct VariablePart {

@@ -1,6 +1,7 @@
 // Trainings with parameter servers in this process give the numbers that one device gives.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -303,6 +304,20 @@ TEST(ParameterTraining, EveryLayerTrainsAsOnOneDevice) {
   ExpectSame(got.state, expected.state, 1e-5);
   EXPECT_NEAR(got.evaluation.loss, expected.evaluation.loss, 1e-5);
   ExpectSame({{"predictions", got.predictions}}, {{"predictions", expected.predictions}}, 1e-5);
+}
+
+// What is pulled and pushed lies in host memory, whatever computes.
+TEST(ParameterTraining, WorkersMayComputeOnAccelerators) {
+  setenv("TANDEM_DEVICES", "SIM:1", /*overwrite=*/1);
+  InProcessOptions servers = Servers();
+  servers.builder.device = "/device:SIM:0";
+  const OpenEpoch data = WordEpoch(6, 16);
+  for (const auto& optimizer : {optimizer::Adagrad({.learning_rate = 0.1}),
+                                optimizer::ClipByGlobalNorm(optimizer::Adam({}), 0.1)}) {
+    ExpectSame(TrainOnServers(servers, WordModel(true), optimizer, data).state,
+               TrainOnOne(WordModel(true), optimizer, data).state, 1e-5);
+  }
+  unsetenv("TANDEM_DEVICES");
 }
 
 TEST(ParameterTraining, NormsAndChecksOfGradientsAreThoseOfWholeVariables) {

@@ -82,7 +82,7 @@ absl::StatusOr<StrategyVariable*> VariableStore::GetOrCreate(const VariableSpec&
     shapes.push_back(ShapeOfPart(spec.shape, partition, p));
   }
   TANDEM_ASSIGN_OR_RETURN(const std::vector<Output> initial,
-                          InitialValues(spec, partition, shapes));
+                          InitialValues(spec, partition, shapes, owner != nullptr));
   std::vector<Output> handles;
   std::vector<StrategyVariable::Part> parts;
   std::vector<int> shards;
@@ -114,8 +114,10 @@ absl::StatusOr<StrategyVariable*> VariableStore::GetOrCreate(const VariableSpec&
   return entries_.back()->variable.get();
 }
 
-absl::StatusOr<std::vector<Output>> VariableStore::InitialValues(
-    const VariableSpec& spec, const Partition& partition, const std::vector<Shape>& shapes) const {
+absl::StatusOr<std::vector<Output>> VariableStore::InitialValues(const VariableSpec& spec,
+                                                                 const Partition& partition,
+                                                                 const std::vector<Shape>& shapes,
+                                                                 bool is_slot) const {
   const Scope scope =
       root_.WithDevice("/device:CPU:0").SubScope(absl::StrCat(spec.name, "/initializer"));
   const auto check = [&](const Output& initial) -> absl::Status {
@@ -125,8 +127,9 @@ absl::StatusOr<std::vector<Output>> VariableStore::InitialValues(
                                    "' gives an invalid output");
   };
   std::vector<Output> values;
-  const bool is_large = BytesOf(spec.dtype, spec.shape) > options_.most_initial_bytes;
-  if (is_large && shapes.size() > 1 && spec.part_initializer) {
+  // A slot begins with one number everywhere.
+  const bool alone = is_slot || BytesOf(spec.dtype, spec.shape) > options_.most_initial_bytes;
+  if (alone && shapes.size() > 1 && spec.part_initializer) {
     for (size_t p = 0; p < shapes.size(); ++p) {
       const Output value = spec.part_initializer(scope.SubScope(absl::StrCat("part_", p)),
                                                  shapes[p], partition.parts()[p].first);

@@ -54,7 +54,8 @@ class VariableStore {
   const Entry* OwnerOf(const VariableSpec& spec) const;
   absl::StatusOr<std::vector<Output>> InitialValues(const VariableSpec& spec,
                                                     const Partition& partition,
-                                                    const std::vector<Shape>& shapes) const;
+                                                    const std::vector<Shape>& shapes,
+                                                    bool is_slot) const;
 
   const ParameterBuilderOptions options_;
   const Scope root_;
