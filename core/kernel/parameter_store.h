@@ -20,6 +20,7 @@ struct ShardCall {
   std::string program;
   bool updates = false;
   int64_t pulled_version = -1;  // Of a push: the version that its step had read, if it had.
+  int results = 0;              // Of a pull: how many are expected.
   std::string node;             // For messages.
 };
 

@@ -20,6 +20,7 @@ class StoreCall {
   void Init(KernelInit& init) {
     call_.shard = static_cast<int>(init.Attr<int64_t>("shard"));
     call_.program = init.Attr<std::string>("program");
+    call_.results = call_.updates ? 0 : init.num_outputs() - 1;
     call_.node = std::string(init.node_name());
   }
 

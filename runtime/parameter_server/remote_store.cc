@@ -1,12 +1,16 @@
 #include "runtime/parameter_server/remote_store.h"
 
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/status.h"
 #include "grpcpp/alarm.h"
+#include "proto/step_extras.pb.h"
+#include "runtime/device/out_of_memory.h"
 #include "runtime/parameter_server/wire.h"
+#include "runtime/rpc/server_link.h"
 
 namespace tandem::parameter_server {
 namespace {
@@ -39,18 +43,86 @@ absl::StatusOr<ShardAnswer> AnswerOf(ShardHost::Outcome outcome, const std::stri
   return errors::Unavailable(address, ": ", outcome.lost);
 }
 
-absl::StatusOr<ShardAnswer> Decode(grpc::ByteBuffer* buffer, const std::string& address) {
-  // The server is one of the same job; its tensors are bounded by the message.
-  CallResponse response;
-  absl::StatusOr<NamedValues> results =
-      ReadTensors(buffer, kCallResults, ServerLimits(), &response);
-  if (!results.ok()) return WithContext(results.status(), address);
-  ShardHost::Outcome outcome;
-  outcome.answer.version = response.version();
-  outcome.answer.results = WithoutNames(*std::move(results));
-  outcome.lost = std::move(*response.mutable_lost());
-  return AnswerOf(std::move(outcome), address);
-}
+// A call of a shard elsewhere.
+//
+// Large values are offered and asked for in shared memory in the first try only: what cannot be
+// had there, for whatever reason, goes in messages, as do all repetitions.
+class FarCall : public std::enable_shared_from_this<FarCall> {
+ public:
+  // `client` outlives the call.
+  FarCall(ServiceClient* client, CallRequest request, std::vector<Tensor> arguments, int results,
+          const ServiceCallOptions& options, ParameterStore::Done done)
+      : client_(*client),
+        request_(std::move(request)),
+        arguments_(std::move(arguments)),
+        results_(static_cast<size_t>(results)),
+        options_(options),
+        done_(std::move(done)) {}
+
+  void Send(ServerLink* link) {
+    std::vector<NamedTensor> arguments = Unnamed(arguments_);
+    step_extras::Request extras;
+    transfers_ =
+        link == nullptr ? ServerLink::Step() : ServerLink::Step(link, &arguments, results_);
+    transfers_.AddTo(&extras);
+    const bool is_lent = extras.ByteSizeLong() > 0;
+    absl::StatusOr<grpc::ByteBuffer> encoded = EncodeStepMessage(
+        request_, kCallArguments, "argument", std::move(arguments), is_lent ? &extras : nullptr);
+    if (!encoded.ok()) {
+      done_(WithContext(encoded.status(), absl::StrCat("'", request_.program(), "'")));
+      return;
+    }
+    ServiceCallOptions options = options_;
+    options.once = is_lent;
+    client_.Call("Call", *std::move(encoded), options,
+                 [self = shared_from_this(), is_lent](absl::StatusOr<grpc::ByteBuffer> answer) {
+                   self->Answered(std::move(answer), is_lent);
+                 });
+  }
+
+ private:
+  void Answered(absl::StatusOr<grpc::ByteBuffer> answer, bool is_lent) {
+    bool wants_arguments = false;
+    absl::StatusOr<ShardAnswer> result =
+        answer.ok() ? CatchOutOfMemory([&] { return Decode(&*answer, &wants_arguments); })
+                    : absl::StatusOr<ShardAnswer>(answer.status());
+    transfers_ = ServerLink::Step();
+    if (is_lent && (wants_arguments || absl::IsUnavailable(answer.status()))) {
+      Send(nullptr);
+    } else {
+      done_(std::move(result));
+    }
+  }
+
+  absl::StatusOr<ShardAnswer> Decode(grpc::ByteBuffer* buffer, bool* wants_arguments) {
+    CallResponse response;
+    step_extras::Response extras;
+    // The server is one of the same job; its results are bounded by the message.
+    absl::StatusOr<std::vector<ReadTensor>> read = DecodeStepMessage(
+        buffer, kCallResults, std::numeric_limits<size_t>::max(), &response, &extras);
+    absl::Status status = read.status();
+    if (status.ok()) status = transfers_.TakeResults(extras, &*read);
+    if (!status.ok()) return WithContext(status, client_.address());
+    *wants_arguments = extras.wants_feeds_again();
+    ShardHost::Outcome outcome;
+    outcome.answer.version = response.version();
+    for (ReadTensor& result : *read) {
+      absl::StatusOr<Tensor> value = ValueOf(std::move(result));
+      if (!value.ok()) return WithContext(value.status(), client_.address());
+      outcome.answer.results.push_back(*std::move(value));
+    }
+    outcome.lost = std::move(*response.mutable_lost());
+    return AnswerOf(std::move(outcome), client_.address());
+  }
+
+  ServiceClient& client_;
+  const CallRequest request_;
+  const std::vector<Tensor> arguments_;
+  const size_t results_;
+  const ServiceCallOptions options_;
+  ParameterStore::Done done_;
+  ServerLink::Step transfers_;
+};
 
 // A call of a shard in this process, which is cancelled when it takes too long. The alarm may hold
 // it for a moment longer than the caller's cancellation lives.
@@ -105,8 +177,13 @@ absl::StatusOr<std::shared_ptr<ServiceClient>> RemoteStore::ClientOf(const std::
     return errors::ResourceExhausted("there are ", clients_.size(),
                                      " parameter servers already; no more can be called");
   }
-  TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<ServiceClient> client,
-                          ServiceClient::Create(address, options_.security, options_.faults));
+  absl::optional<size_t> least_lent_bytes;
+  if (options_.host_transfers == HostTransfers::kAuto) {
+    least_lent_bytes = options_.least_host_transfer_bytes;
+  }
+  TANDEM_ASSIGN_OR_RETURN(
+      std::shared_ptr<ServiceClient> client,
+      ServiceClient::Create(address, options_.security, options_.faults, least_lent_bytes));
   clients_.emplace(address, client);
   return client;
 }
@@ -143,24 +220,13 @@ void RemoteStore::CallShard(const Route& route, ShardCall call, std::vector<Tens
     done(client.status());
     return;
   }
-  absl::StatusOr<grpc::ByteBuffer> encoded =
-      EncodeStepMessage(request, kCallArguments, "argument", Unnamed(std::move(arguments)));
-  if (!encoded.ok()) {
-    done(WithContext(encoded.status(), absl::StrCat("'", call.program, "'")));
-    return;
-  }
   ServiceCallOptions options;
   options.deadline = absl::Now() + timeout;
   options.cancellation = cancellation;
-  (*client)->Call("Call", *std::move(encoded), options,
-                  [address = shard->address(),
-                   done = std::move(done)](absl::StatusOr<grpc::ByteBuffer> answer) mutable {
-                    if (answer.ok()) {
-                      done(Decode(&*answer, address));
-                    } else {
-                      done(answer.status());
-                    }
-                  });
+  ServiceClient* const there = client->get();
+  std::make_shared<FarCall>(there, std::move(request), std::move(arguments), call.results, options,
+                            std::move(done))
+      ->Send(there->link());
 }
 
 void RemoteStore::CallHere(CallRequest request, std::vector<Tensor> arguments,

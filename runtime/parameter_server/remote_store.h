@@ -1,11 +1,13 @@
 // RemoteStore: how the steps of this process reach the shards of parameter servers: over gRPC, or,
-// where a shard is in this process, right away.
+// where a shard is in this process, right away. Large values go to and from servers of this host in
+// shared memory (runtime/rpc/server_link.h).
 //
 // What is pushed and got no answer is pushed again under the same name (service_client.h), until
 // the time of the route is over or the step is cancelled.
 #ifndef TANDEM_RUNTIME_PARAMETER_SERVER_REMOTE_STORE_H_
 #define TANDEM_RUNTIME_PARAMETER_SERVER_REMOTE_STORE_H_
 
+#include <cstddef>
 #include <deque>
 #include <map>
 #include <memory>
@@ -21,6 +23,7 @@
 #include "runtime/parameter_server/call_faults.h"
 #include "runtime/parameter_server/service_client.h"
 #include "runtime/parameter_server/shard_host.h"
+#include "runtime/rpc/host_transfers.h"
 #include "runtime/rpc/security.h"
 
 namespace tandem::parameter_server {
@@ -33,6 +36,8 @@ class RemoteStore final : public ParameterStore {
     Security security;
     ShardHost* local = nullptr;          // Outlives it. Null: no shards are in this process.
     std::shared_ptr<CallFaults> faults;  // Null: none.
+    HostTransfers host_transfers = HostTransfers::kAuto;
+    size_t least_host_transfer_bytes = kLeastHostTransferBytes;
   };
   explicit RemoteStore(Options options) : options_(std::move(options)) {}
 
@@ -43,7 +48,7 @@ class RemoteStore final : public ParameterStore {
   void Call(ShardCall call, std::vector<Tensor> arguments, CancellationManager* cancellation,
             Done done) override;
 
-  // With a route that was read already. `limits`: of what answers may take.
+  // With a route that was read already.
   void CallShard(const Route& route, ShardCall call, std::vector<Tensor> arguments,
                  CancellationManager* cancellation, Done done);
 

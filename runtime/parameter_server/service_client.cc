@@ -216,7 +216,8 @@ class ServiceClient::RepeatedCall {
 };
 
 ServiceClient::ServiceClient(std::string address, const Security& security,
-                             std::shared_ptr<CallFaults> faults)
+                             std::shared_ptr<CallFaults> faults,
+                             absl::optional<size_t> least_lent_bytes)
     : address_(std::move(address)),
       with_tls_(security.ConnectsWithTls()),
       faults_(std::move(faults)),
@@ -226,16 +227,21 @@ ServiceClient::ServiceClient(std::string address, const Security& security,
         arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
         return NewChannel(address_, security, std::move(arguments));
       }()),
-      calls_(std::make_shared<CallSet>()) {}
+      calls_(std::make_shared<CallSet>()),
+      link_(least_lent_bytes.has_value() && !with_tls_
+                ? std::make_unique<ServerLink>(address_, channel_, calls_, *least_lent_bytes)
+                : nullptr) {}
 
 absl::StatusOr<std::shared_ptr<ServiceClient>> ServiceClient::Create(
-    const std::string& address, const Security& security, std::shared_ptr<CallFaults> faults) {
+    const std::string& address, const Security& security, std::shared_ptr<CallFaults> faults,
+    absl::optional<size_t> least_lent_bytes) {
   const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
   if (!parsed.ok()) {
     return errors::InvalidArgument("the address of a parameter server, '", address,
                                    "': ", parsed.status().message());
   }
-  return std::shared_ptr<ServiceClient>(new ServiceClient(address, security, std::move(faults)));
+  return std::shared_ptr<ServiceClient>(
+      new ServiceClient(address, security, std::move(faults), least_lent_bytes));
 }
 
 ServiceClient::~ServiceClient() {

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "core/base/status.h"
 #include "core/kernel/cancellation.h"
 #include "google/protobuf/message_lite.h"
@@ -21,6 +22,7 @@
 #include "runtime/parameter_server/call_faults.h"
 #include "runtime/rpc/call_set.h"
 #include "runtime/rpc/security.h"
+#include "runtime/rpc/server_link.h"
 
 namespace grpc {
 class Channel;
@@ -42,13 +44,16 @@ class ServiceClient {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<grpc::ByteBuffer>)>;
 
-  // REQUIRES: CheckSecurity. `faults`: null: none. InvalidArgument: no "host:port".
-  static absl::StatusOr<std::shared_ptr<ServiceClient>> Create(const std::string& address,
-                                                               const Security& security,
-                                                               std::shared_ptr<CallFaults> faults);
+  // REQUIRES: CheckSecurity. `faults`: null: none. `least_lent_bytes`: link() is for values of so
+  // many; none: there is no link. InvalidArgument: no "host:port".
+  static absl::StatusOr<std::shared_ptr<ServiceClient>> Create(
+      const std::string& address, const Security& security, std::shared_ptr<CallFaults> faults,
+      absl::optional<size_t> least_lent_bytes = absl::nullopt);
   ~ServiceClient();
 
   const std::string& address() const { return address_; }
+  // Through which large values go to and from a server of this host; null: all go in messages.
+  ServerLink* link() const { return link_.get(); }
 
   // `method`: a constant, "Call". `done` runs once, outside locks, on a thread of gRPC or at once.
   //
@@ -68,13 +73,15 @@ class ServiceClient {
  private:
   class RepeatedCall;
 
-  ServiceClient(std::string address, const Security& security, std::shared_ptr<CallFaults> faults);
+  ServiceClient(std::string address, const Security& security, std::shared_ptr<CallFaults> faults,
+                absl::optional<size_t> least_lent_bytes);
 
   const std::string address_;
   const bool with_tls_;
   const std::shared_ptr<CallFaults> faults_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::shared_ptr<CallSet> calls_;
+  const std::unique_ptr<ServerLink> link_;
   std::atomic<bool> ends_{false};  // Nothing is sent again.
 };
 

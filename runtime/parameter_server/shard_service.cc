@@ -11,6 +11,7 @@
 #include "runtime/executor/scheduler.h"
 #include "runtime/parameter_server/wire.h"
 #include "runtime/rpc/server_call.h"
+#include "runtime/rpc/step_transfers.h"
 
 namespace tandem::parameter_server {
 namespace {
@@ -30,29 +31,43 @@ using Others =
 
 class ShardServiceImpl final : public WithTensors<Others<ParameterService::Service>> {
  public:
-  explicit ShardServiceImpl(ShardHost* host) : host_(*host) {}
+  ShardServiceImpl(ShardHost* host, SharedMemoryEndpoint* shared_memory)
+      : host_(*host), shared_memory_(shared_memory) {}
 
   grpc::ServerUnaryReactor* Call(grpc::CallbackServerContext* context,
                                  const grpc::ByteBuffer* bytes,
                                  grpc::ByteBuffer* response) override {
     CallRequest request;
-    absl::StatusOr<std::vector<Tensor>> arguments =
-        TensorsOf<std::vector<Tensor>>(*bytes, kCallArguments, &request);
-    if (!arguments.ok()) return EndedCall(context, arguments.status());
+    std::vector<Tensor> arguments;
+    grpc::ByteBuffer copy = *bytes;  // Of references to its slices.
+    absl::StatusOr<StepTransfers> transfers =
+        CatchOutOfMemory([&] { return ReadArguments(&copy, &request, &arguments); });
+    if (absl::IsNotFound(transfers.status())) {
+      // What was offered is not there, any more: nothing was done.
+      step_extras::Response again;
+      again.set_wants_feeds_again(true);
+      return EndedCall(context,
+                       Encode(CallResponse(), kCallResults, "result", {}, response, &again));
+    }
+    if (!transfers.ok()) return EndedCall(context, transfers.status());
     auto* const call = new ServerCall;
     BriefWork brief;
-    host_.Call(request, *std::move(arguments), call->cancellation(),
-               [call, response](absl::StatusOr<ShardHost::Outcome> outcome) {
-                 if (!outcome.ok()) {
-                   call->End(outcome.status());
-                   return;
-                 }
-                 CallResponse rest;
-                 rest.set_version(outcome->answer.version);
-                 rest.set_lost(std::move(outcome->lost));
-                 call->End(Encode(rest, kCallResults, "result",
-                                  Unnamed(std::move(outcome->answer.results)), response));
-               });
+    host_.Call(
+        request, std::move(arguments), call->cancellation(),
+        [call, response,
+         transfers = *std::move(transfers)](absl::StatusOr<ShardHost::Outcome> outcome) mutable {
+          if (!outcome.ok()) {
+            call->End(outcome.status());
+            return;
+          }
+          CallResponse rest;
+          rest.set_version(outcome->answer.version);
+          rest.set_lost(std::move(outcome->lost));
+          std::vector<NamedTensor> results = Unnamed(std::move(outcome->answer.results));
+          step_extras::Response extras;
+          transfers.LendResults(&results, &extras);
+          call->End(Encode(rest, kCallResults, "result", std::move(results), response, &extras));
+        });
     return call;
   }
 
@@ -174,6 +189,30 @@ class ShardServiceImpl final : public WithTensors<Others<ParameterService::Servi
   }
 
  private:
+  // The arguments of a call, in the message or in shared memory. NotFound: they are not there.
+  absl::StatusOr<StepTransfers> ReadArguments(grpc::ByteBuffer* bytes, CallRequest* request,
+                                              std::vector<Tensor>* arguments) const {
+    const ServerLimits& limits = host_.options().limits;
+    step_extras::Request extras;
+    TANDEM_ASSIGN_OR_RETURN(
+        std::vector<ReadTensor> read,
+        DecodeStepMessage(bytes, kCallArguments, static_cast<size_t>(limits.request_tensor_bytes),
+                          request, &extras));
+    StepTransfers transfers(shared_memory_, std::move(extras));
+    RequestTensors budget(limits);
+    for (const ReadTensor& argument : read) budget.Count(argument.value);
+    TANDEM_RETURN_IF_ERROR(budget.Count(transfers.OfferedBytes()));
+    TANDEM_ASSIGN_OR_RETURN(const bool are_there, transfers.TakeFeeds(&read));
+    if (!are_there) return errors::NotFound("the arguments that were offered");
+    for (ReadTensor& argument : read) {
+      if (!argument.value.is_valid()) {
+        TANDEM_ASSIGN_OR_RETURN(argument.value, budget.Read(argument.proto));
+      }
+      arguments->push_back(std::move(argument.value));
+    }
+    return transfers;
+  }
+
   // The tensors of a request, with or without names.
   template <typename Values>
   absl::StatusOr<Values> TensorsOf(const grpc::ByteBuffer& bytes, TensorField field,
@@ -191,9 +230,11 @@ class ShardServiceImpl final : public WithTensors<Others<ParameterService::Servi
 
   static absl::Status Encode(const google::protobuf::MessageLite& rest, TensorField field,
                              const char* what, std::vector<NamedTensor> tensors,
-                             grpc::ByteBuffer* response) {
-    absl::StatusOr<grpc::ByteBuffer> encoded =
-        CatchOutOfMemory([&] { return EncodeStepMessage(rest, field, what, std::move(tensors)); });
+                             grpc::ByteBuffer* response,
+                             const step_extras::Response* extras = nullptr) {
+    if (extras != nullptr && extras->ByteSizeLong() == 0) extras = nullptr;
+    absl::StatusOr<grpc::ByteBuffer> encoded = CatchOutOfMemory(
+        [&] { return EncodeStepMessage(rest, field, what, std::move(tensors), extras); });
     if (encoded.ok()) *response = *std::move(encoded);
     return encoded.status();
   }
@@ -210,12 +251,14 @@ class ShardServiceImpl final : public WithTensors<Others<ParameterService::Servi
   }
 
   ShardHost& host_;
+  SharedMemoryEndpoint* const shared_memory_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> NewShardService(ShardHost* host) {
-  return std::make_unique<ShardServiceImpl>(host);
+std::unique_ptr<grpc::Service> NewShardService(ShardHost* host,
+                                               SharedMemoryEndpoint* shared_memory) {
+  return std::make_unique<ShardServiceImpl>(host, shared_memory);
 }
 
 }  // namespace tandem::parameter_server

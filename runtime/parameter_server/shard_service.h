@@ -10,11 +10,14 @@
 
 #include "grpcpp/impl/codegen/service_type.h"
 #include "runtime/parameter_server/shard_host.h"
+#include "runtime/transport/shared_memory/shared_memory_endpoint.h"
 
 namespace tandem::parameter_server {
 
-// `host` outlives the service.
-std::unique_ptr<grpc::Service> NewShardService(ShardHost* host);
+// `host` outlives the service, as does `shared_memory` (null: none), through which arguments and
+// results of calls go to and from processes of this host (runtime/rpc/step_transfers.h).
+std::unique_ptr<grpc::Service> NewShardService(ShardHost* host,
+                                               SharedMemoryEndpoint* shared_memory = nullptr);
 
 }  // namespace tandem::parameter_server
 

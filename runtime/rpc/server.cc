@@ -92,13 +92,15 @@ parameter_server::ShardHostOptions ShardsOf(const ServerOptions& options, const 
   return shards;
 }
 
-std::shared_ptr<ParameterStore> NewStore(const Security& security,
+std::shared_ptr<ParameterStore> NewStore(const ServerOptions& options, const Security& security,
                                          parameter_server::ShardHost* local) {
-  parameter_server::RemoteStore::Options options;
-  options.security = security;
-  options.local = local;
-  options.faults = local->options().faults;
-  return std::make_shared<parameter_server::RemoteStore>(std::move(options));
+  parameter_server::RemoteStore::Options store;
+  store.security = security;
+  store.local = local;
+  store.faults = local->options().faults;
+  store.host_transfers = options.host_transfers;
+  store.least_host_transfer_bytes = options.least_host_transfer_bytes;
+  return std::make_shared<parameter_server::RemoteStore>(std::move(store));
 }
 
 // Lets graphs touch what the options say, and no more.
@@ -131,7 +133,7 @@ class GrpcServer final : public Server {
         shared_memory_(NewSharedMemory(options, serves_clients_in_memory_)),
         tasks_(options.config, options.task, security_, shared_memory_.get()),
         shards_(ShardsOf(options, security_, devices, std::move(faults))),
-        worker_(std::move(devices), &tasks_, NewStore(security_, &shards_)),
+        worker_(std::move(devices), &tasks_, NewStore(options, security_, &shards_)),
         master_(&worker_, &control_, options.start_timeout, options.limits),
         max_message_bytes_(options.limits.message_bytes),
         session_idle_limit_(options.session_idle_limit) {}
@@ -149,7 +151,8 @@ class GrpcServer final : public Server {
     master_service_ = NewMasterService(&master_, &control_,
                                        serves_clients_in_memory_ ? shared_memory_.get() : nullptr);
     worker_service_ = NewWorkerService(&worker_, &control_);
-    shard_service_ = parameter_server::NewShardService(&shards_);
+    shard_service_ = parameter_server::NewShardService(
+        &shards_, serves_clients_in_memory_ ? shared_memory_.get() : nullptr);
     if (shared_memory_ != nullptr) {
       host_transfer_service_ =
           NewHostTransferService(shared_memory_.get(), serves_clients_in_memory_);

@@ -74,6 +74,10 @@ struct Way {
 inline std::shared_ptr<RemoteStore> NewStore(std::shared_ptr<CallFaults> faults = nullptr) {
   RemoteStore::Options options;
   options.faults = std::move(faults);
+  // As the servers of TestCluster have it.
+  const RemoteSessionOptions wanted = TestSessionOptions();
+  options.host_transfers = wanted.host_transfers;
+  options.least_host_transfer_bytes = wanted.least_host_transfer_bytes;
   return std::make_shared<RemoteStore>(std::move(options));
 }
 
@@ -86,6 +90,7 @@ inline PendingCall StartCall(ParameterStore& store, const Route& route, const st
   call.shard = route.shards(0).number();
   call.program = program;
   call.updates = absl::EndsWith(program, "/push");
+  call.results = call.updates ? 0 : 3;  // At most.
   PendingCall pending;
   store.Call(std::move(call), std::move(arguments), cancellation, pending.done());
   return pending;

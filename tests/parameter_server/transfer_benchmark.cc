@@ -1,8 +1,8 @@
 // How quickly values go to a shard and back, on loopback.
 //
 //   BM_RawTcp       what the rest is compared with: 100 MB over a socket, read into one buffer
-//   BM_PullDense    a variable of 100 MB is read
-//   BM_PushDense    a variable of 100 MB is assigned
+//   BM_PullDense    a variable of 100 MB is read: in messages (0), through shared memory (1)
+//   BM_PushDense    a variable of 100 MB is assigned, in the same ways
 //   BM_PullScalar   a counter is read
 //   BM_PullRows     32 random rows are looked up, in tables of 1 MB, 100 MB and 1 GB
 //   BM_PushScalar   a counter is added to
@@ -107,7 +107,7 @@ BENCHMARK(BM_RawTcp)->UseRealTime()->Unit(benchmark::kMillisecond);
 // A server with a shard: a counter, a dense variable and a table of so many rows.
 class Served {
  public:
-  explicit Served(int64_t rows) : cluster_({{"ps", 1}}) {
+  Served(int64_t rows, bool shares) : cluster_({{"ps", 1}}), store_(NewStoreFor(shares)) {
     cluster_.Start({"ps", 0});
     DefinitionBuilder b;
     const Scope& s = b.scope();
@@ -155,8 +155,14 @@ class Served {
   }
 
  private:
+  static std::shared_ptr<RemoteStore> NewStoreFor(bool shares) {
+    RemoteStore::Options options;
+    if (!shares) options.host_transfers = HostTransfers::kOff;
+    return std::make_shared<RemoteStore>(std::move(options));
+  }
+
   TestCluster cluster_;
-  const std::shared_ptr<RemoteStore> store_ = NewStore();
+  const std::shared_ptr<RemoteStore> store_;
   Way way_;
   int64_t sequence_ = 0;
   bool is_ok_ = false;
@@ -164,8 +170,8 @@ class Served {
 
 template <typename Arguments>
 void Measure(benchmark::State& state, int64_t rows, const std::string& program, Arguments arguments,
-             int64_t bytes) {
-  Served served(rows);
+             int64_t bytes, bool shares = true) {
+  Served served(rows, shares);
   // The first call connects.
   if (!served.ok() || !served.Call(program, arguments()).ok()) {
     state.SkipWithError("the shard does not answer");
@@ -182,16 +188,18 @@ void Measure(benchmark::State& state, int64_t rows, const std::string& program, 
 
 void BM_PullDense(benchmark::State& state) {
   Measure(
-      state, 1, "dense/pull", [] { return std::vector<Tensor>(); }, kDenseBytes);
+      state, 1, "dense/pull", [] { return std::vector<Tensor>(); }, kDenseBytes,
+      state.range(0) == 1);
 }
-BENCHMARK(BM_PullDense)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_PullDense)->Arg(0)->Arg(1)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 void BM_PushDense(benchmark::State& state) {
   const Tensor value = Tensor::Zeros(kFloat32, Shape({kDenseBytes / 4}));
   Measure(
-      state, 1, "dense/push", [&] { return std::vector<Tensor>{value}; }, kDenseBytes);
+      state, 1, "dense/push", [&] { return std::vector<Tensor>{value}; }, kDenseBytes,
+      state.range(0) == 1);
 }
-BENCHMARK(BM_PushDense)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_PushDense)->Arg(0)->Arg(1)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 void BM_PullScalar(benchmark::State& state) {
   Measure(
