@@ -329,5 +329,62 @@ TEST(ParameterBuilder, AssignmentsOfSeveralWorkersBecomeWhatTheVariableSays) {
   }
 }
 
+// The numbers of rows are a variable, too: a pull whose arguments are those of another one.
+TEST(ParameterBuilder, RowsWhoseNumbersWereReadAreLookedUp) {
+  InProcessOptions options;
+  options.builder.shards = 2;
+  options.builder.min_part_bytes = 16;
+  const auto strategy = InProcessParameterStrategy::Create(options);
+  ASSERT_TRUE(strategy.ok()) << strategy.status();
+  const auto builder = (*strategy)->NewBuilder();
+  ASSERT_TRUE(builder.ok()) << builder.status();
+  VariableSpec spec;
+  spec.name = "numbers";
+  spec.dtype = kInt64;
+  spec.shape = Shape({2, 2});
+  spec.initializer = [](const Scope& scope) {
+    Tensor numbers(kInt64, Shape({2, 2}));
+    int64_t* const values = numbers.MutableElements<int64_t>().data();
+    values[0] = 5;
+    values[1] = 1;
+    values[2] = 5;
+    values[3] = 3;
+    return scope.Constant(numbers);
+  };
+  const auto numbers = (*builder)->Variable(spec);
+  ASSERT_TRUE(numbers.ok()) << numbers.status();
+  spec = Spec("table", Shape({6, 3}));
+  spec.initializer = [](const Scope& scope) {
+    return scope.Call("Reshape",
+                      {scope.Call("Range", {0.0f, 18.0f, 1.0f}), Tensor::Vector<int32_t>({6, 3})});
+  };
+  const auto table = (*builder)->Variable(spec);
+  ASSERT_TRUE(table.ok()) << table.status();
+  ASSERT_EQ((*table)->num_copies(), 2);
+  Output rows;
+  ASSERT_TRUE((*builder)->BeginStep("look").ok());
+  ASSERT_TRUE((*builder)
+                  ->Run([&](const ReplicaContext& replica) -> absl::Status {
+                    rows = replica.Lookup(**table, replica.Read(**numbers), replica.scope());
+                    return replica.scope().status();
+                  })
+                  .ok());
+  ASSERT_TRUE((*builder)->EndStep().ok());
+  const auto runner = (*strategy)->NewRunner(**builder);
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  ASSERT_TRUE((*runner)->Initialize().ok());
+  const auto program = (*runner)->AddProgram({{}, {rows.name()}, {}});
+  ASSERT_TRUE(program.ok()) << program.status();
+  const auto fetched = (*runner)->Run(*program, {});
+  ASSERT_TRUE(fetched.ok()) << fetched.status();
+  ASSERT_EQ((*fetched)[0].shape(), Shape({2, 2, 3}));
+  const std::vector<float> expected = {15, 16, 17, 3, 4, 5, 15, 16, 17, 9, 10, 11};
+  const auto got = (*fetched)[0].Elements<float>();
+  EXPECT_TRUE(std::equal(got.begin(), got.end(), expected.begin()));
+  std::set<std::string> programs;
+  for (const TestCall& call : (*strategy)->shards().TakeCalls()) programs.insert(call.program);
+  EXPECT_EQ(programs, (std::set<std::string>{"program_0/pull", "program_0/pull_1"}));
+}
+
 }  // namespace
 }  // namespace tandem::parameter_server
