@@ -28,6 +28,7 @@
 #include "strategies/optimizer/apply.h"
 #include "strategies/optimizer/clipping.h"
 #include "strategies/optimizer/optimizer.h"
+#include "strategies/parameter_server/coordinator.h"
 #include "strategies/strategy.h"
 #include "strategies/trainer/log_callback.h"
 #include "strategies/trainer/trainer.h"

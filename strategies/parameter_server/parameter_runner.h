@@ -65,6 +65,8 @@ class ParameterRunner final : public StrategyRunner {
   absl::Status RestoreState(const StrategyState& state) override;
   absl::StatusOr<Tensor> ReadVariable(const std::string& name) override;
 
+  // How many of the workers are there now.
+  int workers_there() const { return fleet_->num_there(); }
   // Updates that a shard has applied.
   int64_t version(int shard) const { return servers_->version(shard); }
 

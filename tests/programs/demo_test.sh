@@ -53,12 +53,12 @@ refuses() { # refuses TEXT ARGUMENT…
   message=$("$demo" --data="$data" "$@" 2>&1 >/dev/null) && fail "$*: was taken"
   grep -qF -- "$part" <<<"$message" || fail "$*: said: $message"
 }
-refuses "multi_worker_mirrored, central_storage or one_device" --strategy=parallel
+refuses "multi_worker_mirrored, parameter_server, central_storage or one_device" --strategy=parallel
 refuses "cnn" --model=resnet
 refuses "at least 1" --epochs=0
 refuses "at least 1" --replicas=0
 refuses "one_device has one" --strategy=one_device --replicas=4
-refuses "mirrored trains in one process; multi_worker_mirrored does in several" --workers=2
+refuses "mirrored trains in one process; multi_worker_mirrored and parameter_server do in several" --workers=2
 refuses "there is no flag --epoch. Did you mean 'epochs'" --epoch=1
 refuses "$data/none" --data="$data/none"
 

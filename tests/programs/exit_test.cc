@@ -17,6 +17,15 @@ TEST(Exit, PrintsTheErrorWithoutWhatIsForPrograms) {
   EXPECT_EQ(GetCapturedStderr(), "CANCELLED: training was stopped after step 3\n");
 }
 
+// Of a server, when its job has ended.
+TEST(Exit, SaysNothingOfAnEndThatIsNoError) {
+  absl::Status status = absl::CancelledError("it has served until its job had ended");
+  status.SetPayload("tandem.dev/exit_code", absl::Cord("0"));
+  CaptureStderr();
+  EXPECT_EQ(Exit(status), 0);
+  EXPECT_EQ(GetCapturedStderr(), "");
+}
+
 TEST(Exit, SaysNothingOfSuccess) {
   CaptureStderr();
   EXPECT_EQ(Exit(absl::OkStatus()), 0);
