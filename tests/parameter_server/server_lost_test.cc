@@ -34,8 +34,10 @@ struct Kind {
 
 class LostServerTest : public ::testing::TestWithParam<Kind> {
  protected:
-  LostServerTest() : cluster_({{"ps", 2}}) {
-    cluster_.options().replica_lost_after = absl::Seconds(2);
+  // On a busy machine a server may be silent for long without being lost.
+  explicit LostServerTest(absl::Duration replica_lost_after = absl::Minutes(2))
+      : cluster_({{"ps", 2}}) {
+    cluster_.options().replica_lost_after = replica_lost_after;
     cluster_.StartAll();
   }
 
@@ -91,11 +93,20 @@ class LostServerTest : public ::testing::TestWithParam<Kind> {
   Way way_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Kinds, LostServerTest,
-                         ::testing::Values(Kind{"Synchronous", Replication::kSynchronous, 0},
-                                           Kind{"Asynchronous", Replication::kAsynchronous, 100},
-                                           Kind{"NeverBehind", Replication::kAsynchronous, 0}),
-                         [](const auto& info) { return std::string(info.param.name); });
+// The same with little patience.
+class LostReplicaTest : public LostServerTest {
+ protected:
+  LostReplicaTest() : LostServerTest(absl::Seconds(2)) {}
+};
+
+const auto kKinds = ::testing::Values(Kind{"Synchronous", Replication::kSynchronous, 0},
+                                      Kind{"Asynchronous", Replication::kAsynchronous, 100},
+                                      Kind{"NeverBehind", Replication::kAsynchronous, 0});
+
+std::string NameOfKind(const ::testing::TestParamInfo<Kind>& info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Kinds, LostServerTest, kKinds, NameOfKind);
+INSTANTIATE_TEST_SUITE_P(Kinds, LostReplicaTest, kKinds, NameOfKind);
 
 TEST_P(LostServerTest, TheReplicaKnowsAll) {
   EXPECT_EQ(static_cast<int>(Define(Replicated()).origin), static_cast<int>(Origin::kNew));
@@ -154,7 +165,7 @@ TEST_P(LostServerTest, NoMoreIsLostThanMayBe) {
   }
 }
 
-TEST_P(LostServerTest, AShardGoesOnWithoutItsReplicaAndBuildsItUpAgain) {
+TEST_P(LostReplicaTest, AShardGoesOnWithoutItsReplicaAndBuildsItUpAgain) {
   Define(Replicated());
   Initialize();
   Push(1, 5);
@@ -162,7 +173,6 @@ TEST_P(LostServerTest, AShardGoesOnWithoutItsReplicaAndBuildsItUpAgain) {
   Push(6, 10);
   Await([](const ShardReport& report) { return report.replica_is_lost; });
   Push(11, 20);
-  // What an addition defines is known to the new replica.
   cluster_.Start(kSecond);
   AwaitReplica();
   Push(21, 22);
@@ -170,6 +180,39 @@ TEST_P(LostServerTest, AShardGoesOnWithoutItsReplicaAndBuildsItUpAgain) {
   Restart(kFirst);
   EXPECT_EQ(Define(Replicated()).version, 23);
   EXPECT_EQ(CountAt(*client_), 22);
+}
+
+// Programs that are added to a shard are its replica's, too, before anything is pushed through
+// them; also when the replica begins anew.
+TEST_P(LostServerTest, WhatIsAddedIsReplicated) {
+  Define(Replicated());
+  Initialize();
+  Push(1, 3);
+  ShardDefinition addition = Replicated();
+  for (const Program& program : addition.programs) {
+    if (program.name() != "count/push") continue;
+    Program again = program;
+    again.set_name("again/push");
+    addition.programs = {again};
+    break;
+  }
+  const auto push_again = [&](int64_t sequence) {
+    return StartCall(*store_, way_.To(3, sequence), "again/push", {Tensor::Scalar<int64_t>(100)})
+        .status();
+  };
+  EXPECT_TRUE(absl::IsNotFound(push_again(1)));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(static_cast<int>(Define(addition).origin), static_cast<int>(Origin::kExisted));
+  }
+  ASSERT_TRUE(push_again(1).ok());
+  Restart(kSecond);
+  ASSERT_TRUE(push_again(2).ok());
+  AwaitReplica();
+  ASSERT_TRUE(push_again(3).ok());
+  AwaitReplica();
+  Restart(kFirst);
+  EXPECT_EQ(Define(Replicated()).version, 7);
+  EXPECT_EQ(CountAt(*client_), 303);
 }
 
 // A replica's server that was started again, before anybody noticed, knows nothing.
@@ -264,6 +307,7 @@ TEST(LostServer, SnapshotsAreTakenUpAgain) {
 TEST(LostServer, AReplicaIsExactThoughAQuarterOfAllCallsIsLostOrDoubled) {
   ASSERT_EQ(setenv("TANDEM_PARAMETER_FAULTS", "lose=0.25,double=0.25,seed=11", 1), 0);
   TestCluster cluster({{"ps", 2}});
+  cluster.options().replica_lost_after = absl::Minutes(2);
   cluster.StartAll();
   const auto client = ClientOf(cluster.address(kFirst));
   const auto store = NewStore(Faults("lose=0.25,double=0.25,seed=5"));

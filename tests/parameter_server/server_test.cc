@@ -169,7 +169,7 @@ TEST_F(ServerTest, WhoWaitsForAServerIsToldWhenItHasNoShard) {
   way.incarnation = 0;
   const PendingCall waits = StartCall(*store, way.To(2, 1), "read/pull", {});
   EXPECT_FALSE(waits.is_done());
-  const absl::Status late = Add(*store, way.To(2, 1, absl::Milliseconds(200)));
+  const absl::Status late = Add(*store, way.To(2, 1, absl::Milliseconds(1500)));
   EXPECT_TRUE(absl::IsUnavailable(late)) << late;
   EXPECT_TRUE(absl::StrContains(late.message(), address())) << late;
   cluster_.Start(kServer);
