@@ -13,7 +13,7 @@ namespace tandem::parameter_server {
 namespace {
 
 constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
-constexpr absl::Duration kLongestPause = absl::Seconds(2);
+constexpr absl::Duration kLongestPause = absl::Seconds(1);
 // For a server that has just answered.
 constexpr absl::Duration kSessionTimeout = absl::Seconds(10);
 
@@ -164,16 +164,17 @@ void WorkerLink::Run() {
     absl::Status status = connection.status();
     if (status.ok()) {
       status = Keep(*connection);
-      const bool was_there = [&] {
+      bool was_there = false;
+      {
         MutexLock lock(mu_);
-        return connection_ != nullptr;
-      }();
+        was_there = std::exchange(connection_, nullptr) != nullptr;
+        is_suspect_ = false;
+      }
+      // Before its steps end: whoever sees them run again shall find the reason.
+      if (was_there && !status.ok()) watcher_->WorkerLeft(this, status);
       Drop(*std::move(connection), status);
       if (status.ok()) return;
-      if (was_there) {
-        pause = kFirstPause;
-        watcher_->WorkerLeft(this, status);
-      }
+      if (was_there) pause = kFirstPause;
     }
     {
       MutexLock lock(mu_);
@@ -295,11 +296,6 @@ absl::Status WorkerLink::MakePrograms(const std::shared_ptr<Connection>& connect
 }
 
 void WorkerLink::Drop(std::shared_ptr<Connection> connection, const absl::Status& reason) {
-  {
-    MutexLock lock(mu_);
-    connection_.reset();
-    is_suspect_ = false;
-  }
   connection->lost.Cancel(reason.ok()
                               ? errors::Cancelled("the training ends")
                               : errors::Unavailable(member(), " was lost: ", reason.message()));

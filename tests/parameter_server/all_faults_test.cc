@@ -37,28 +37,40 @@ TEST_P(AllFaults, WorkersKilledBeforeBetweenAndInSteps) {
   job.Schedule(10, kOnes);
   ASSERT_TRUE(job.Join().ok());
   // Between: nothing runs.
+  job.WaitForWorkers(2);
   job.cluster().Start({"worker", 0});
+  job.WaitForWorkers(3);
   job.cluster().process({"worker", 1}).Kill();
   job.Schedule(10, kOnes);
+  job.WaitForWorkers(2);
   // In, two at once.
   job.cluster().Start({"worker", 1});
-  job.Schedule(10, kOnes);
+  job.WaitForWorkers(3);
+  job.Schedule(100, kOnes);
   job.cluster().process({"worker", 1}).Kill();
   job.cluster().process({"worker", 2}).Kill();
-  job.Schedule(10, kOnes);
+  job.Schedule(100, kOnes);
+  job.WaitForWorkers(1);
   // The same twice.
   for (int i = 0; i < 2; ++i) {
     job.cluster().Start({"worker", 2});
-    job.Schedule(10, kOnes);
+    job.WaitForWorkers(2);
+    job.Schedule(100, kOnes);
     job.cluster().process({"worker", 2}).Kill();
     job.Schedule(10, kOnes);
+    job.WaitForWorkers(1);
   }
   // All, for a while.
-  job.Schedule(5, kOnes);
+  ASSERT_TRUE(job.Join().ok());
+  job.Schedule(50, kOnes);
   job.cluster().process({"worker", 0}).Kill();
-  job.Schedule(5, kOnes);
+  job.Schedule(50, kOnes);
+  job.WaitForWorkers(0);
   job.cluster().Start({"worker", 1});
   job.ExpectAllCountedOnce();
+  EXPECT_EQ(job.Losses("/job:worker/task:0"), 2);
+  EXPECT_EQ(job.Losses("/job:worker/task:1"), 2);
+  EXPECT_EQ(job.Losses("/job:worker/task:2"), 3);
 }
 
 TEST_P(AllFaults, WorkersKilledAtRandom) {
@@ -66,11 +78,17 @@ TEST_P(AllFaults, WorkersKilledAtRandom) {
   job.options().mode = GetParam().mode;
   job.Begin();
   std::mt19937 random(7);
+  int losses = 0;
   for (int i = 0; i < 20; ++i) {
-    job.Schedule(static_cast<int>(random() % 20), kOnes);
-    job.Replace({"worker", static_cast<int>(random() % 3)});
+    job.Schedule(static_cast<int>(random() % 200), kOnes);
+    const int worker = static_cast<int>(random() % 3);
+    job.Replace({"worker", worker});
+    // Now and then it is gone before all are there again.
+    if (i % 3 > 0) job.WaitForWorkers(3);
   }
   job.ExpectAllCountedOnce();
+  for (int i = 0; i < 3; ++i) losses += job.Losses(absl::StrCat("/job:worker/task:", i));
+  EXPECT_GE(losses, 10);
 }
 
 TEST_P(AllFaults, AWorkerThatHangsIsGivenUpAndItsStepsCountOnce) {
@@ -78,13 +96,19 @@ TEST_P(AllFaults, AWorkerThatHangsIsGivenUpAndItsStepsCountOnce) {
   job.options().mode = GetParam().mode;
   job.options().lost_after = absl::Seconds(1);
   job.Begin();
-  job.Schedule(10, kOnes);
+  // Then both have their graphs.
+  job.Schedule(200, kOnes);
+  ASSERT_TRUE(job.Join().ok());
+  job.Schedule(200, kOnes);
   job.cluster().process({"worker", 0}).Signal(SIGSTOP);
   job.Schedule(20, kOnes);
   job.WaitForLast();
   ASSERT_TRUE(job.Join().ok());
+  EXPECT_EQ(job.Losses("/job:worker/task:0"), 1);
   // What it does now has been done by the other one.
   job.cluster().process({"worker", 0}).Signal(SIGCONT);
+  job.Schedule(50, kOnes);
+  job.WaitForWorkers(2);
   job.Schedule(50, kOnes);
   job.ExpectAllCountedOnce();
 }
@@ -112,12 +136,13 @@ TEST_P(AllFaults, AServerKilledTogetherWithAWorker) {
   job.options().replication = "synchronous";
   job.Begin();
   for (int i = 0; i < 3; ++i) {
-    job.Schedule(30, kOnes);
+    job.Schedule(100, kOnes);
     job.cluster().process({"worker", i % 2}).Kill();
     job.Replace({"ps", i % 2});
     job.cluster().Start({"worker", i % 2});
     job.Schedule(10, kOnes);
     job.WaitForLast();
+    job.WaitForWorkers(2);
     absl::SleepFor(absl::Seconds(2));
   }
   job.ExpectAllCountedOnce();

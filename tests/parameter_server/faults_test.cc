@@ -18,14 +18,18 @@ TEST(Faults, AWorkerKilledInStepsCostsNothing) {
     FaultyJob job(2, 2);
     job.options().mode = mode;
     job.Begin();
-    job.Schedule(20, 2);
+    job.Schedule(100, 2);
     job.cluster().process({"worker", 1}).Kill();
     job.Schedule(20, 2);
+    job.WaitForWorkers(1);
     job.cluster().Start({"worker", 1});
-    job.Schedule(20, 2);
+    job.WaitForWorkers(2);
+    job.Schedule(100, 2);
     job.cluster().process({"worker", 0}).Kill();
     job.Schedule(20, 2);
     job.ExpectAllCountedOnce();
+    EXPECT_EQ(job.Losses("/job:worker/task:0"), 1);
+    EXPECT_EQ(job.Losses("/job:worker/task:1"), 1);
   }
 }
 

@@ -14,8 +14,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "strategies/parameter_server/coordinator.h"
+#include "strategies/parameter_server/parameter_runner.h"
 #include "strategies/strategy.h"
 #include "tests/cluster/server_processes.h"
 #include "tests/parameter_server/counting.h"
@@ -40,6 +42,7 @@ class FaultyJob {
   void Begin() {
     cluster_.StartAll();
     BeginWithoutProcesses();
+    WaitForWorkers(workers_);
   }
   void BeginWithoutProcesses() {
     auto strategy = Strategy::ParameterServer(options_);
@@ -87,7 +90,30 @@ class FaultyJob {
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_EQ(Counters(), std::vector<int64_t>(static_cast<size_t>(servers_), scheduled_));
   }
-  std::vector<MemberEvent> Events() { return coordinator_->runner().TakeMemberEvents(); }
+  // All that have come.
+  const std::vector<MemberEvent>& Events() {
+    for (MemberEvent& event : coordinator_->runner().TakeMemberEvents()) {
+      events_.push_back(std::move(event));
+    }
+    return events_;
+  }
+  // How often a task was lost, as far as it was noticed.
+  int Losses(const std::string& member) {
+    int losses = 0;
+    for (const MemberEvent& event : Events()) {
+      losses += event.member == member && event.kind == MemberEvent::Kind::kLeft ? 1 : 0;
+    }
+    return losses;
+  }
+  // Until so many workers are there: a test hurts those that take part.
+  void WaitForWorkers(int count) {
+    auto& runner = dynamic_cast<parameter_server::ParameterRunner&>(coordinator_->runner());
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    while (runner.workers_there() != count) {
+      ASSERT_LT(absl::Now(), deadline) << runner.workers_there() << " workers are there";
+      absl::SleepFor(absl::Milliseconds(2));
+    }
+  }
 
   // A server with state dies, and another process takes its place at once.
   void Replace(const TaskId& task) {
@@ -113,6 +139,7 @@ class FaultyJob {
   std::unique_ptr<parameter_server::Coordinator> coordinator_;
   int program_ = 0;
   int64_t scheduled_ = 0;
+  std::vector<MemberEvent> events_;
   std::unique_ptr<parameter_server::ScheduledStep> last_;
 };
 
