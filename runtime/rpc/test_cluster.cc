@@ -50,7 +50,12 @@ const std::string& TestCluster::Host() {
 }
 
 TestCluster::TestCluster(const std::map<std::string, int>& jobs) {
-  static int next_port = 20'000;
+  // A server that a test binds to all interfaces takes its port from the clusters of all other
+  // processes, too. Below the ports that the system gives to clients.
+  static int next_port = [] {
+    std::random_device random;
+    return 20'000 + static_cast<int>(random() % 10'000);
+  }();
   for (const auto& [job, count] : jobs) {
     for (int i = 0; i < count; ++i) {
       config_.jobs[job][i] = absl::StrCat(Host(), ":", next_port++);
