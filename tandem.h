@@ -16,6 +16,7 @@
 #include "runtime/input/dataset.h"
 #include "runtime/input/image_files.h"
 #include "runtime/input/write_records.h"
+#include "runtime/parameter_server/kvstore.h"
 #include "runtime/saved_model/saved_model.h"
 #include "runtime/session/session.h"
 #include "runtime/session/timeline.h"
