@@ -152,10 +152,12 @@ TEST_F(FleetTest, AStepOfALostWorkerRunsElsewhere) {
   // And it comes back.
   events.clear();
   cluster_.Start(Worker(0));
-  ASSERT_TRUE(WaitUntil([&] { return fleet_->num_there() == 2; }));
-  events = fleet_->TakeEvents();
-  ASSERT_FALSE(events.empty());
+  ASSERT_TRUE(WaitUntil([&] {
+    for (MemberEvent& event : fleet_->TakeEvents()) events.push_back(std::move(event));
+    return !events.empty();
+  }));
   EXPECT_EQ(events.back().kind, MemberEvent::Kind::kJoined);
+  EXPECT_EQ(events.back().member, "/job:worker/task:0");
   cluster_.Stop(Worker(1));
   EXPECT_EQ(Submit(4)->Value(), -4);
 }

@@ -14,8 +14,12 @@ namespace {
 
 constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
+constexpr absl::Duration kLongestSessionTimeout = absl::Minutes(1);
+
 // For a server that has just answered.
-constexpr absl::Duration kSessionTimeout = absl::Seconds(10);
+absl::Duration FirstSessionTimeout(const WorkerLinkOptions& options) {
+  return std::min(options.lost_after, absl::Seconds(3));
+}
 
 // Whether another worker, or this one later, may have more luck with the same graph.
 bool IsWorkersFault(const absl::Status& status) {
@@ -56,6 +60,7 @@ struct WorkerLink::Connection {
 WorkerLink::WorkerLink(WorkerLinkOptions options, Watcher* watcher)
     : options_(std::move(options)),
       watcher_(watcher),
+      session_timeout_(FirstSessionTimeout(options_)),
       status_(errors::Unavailable("it has not been reached yet")),
       thread_([this] { Run(); }) {}
 
@@ -169,6 +174,7 @@ void WorkerLink::Run() {
         MutexLock lock(mu_);
         was_there = std::exchange(connection_, nullptr) != nullptr;
         is_suspect_ = false;
+        status_ = status.ok() ? errors::Cancelled("the training ends") : status;
       }
       // Before its steps end: whoever sees them run again shall find the reason.
       if (was_there && !status.ok()) watcher_->WorkerLeft(this, status);
@@ -267,7 +273,7 @@ absl::Status WorkerLink::MakePrograms(const std::shared_ptr<Connection>& connect
     // Its random ops and iterators are those of nobody else.
     options.isolated = true;
     options.security = options_.security;
-    options.start_timeout = kSessionTimeout;
+    options.start_timeout = session_timeout_;
     Connection::Program made;
     absl::StatusOr<std::unique_ptr<Session>> session =
         ConnectSession(absl::StrCat("grpc://", options_.address), program->graph, options);
@@ -280,11 +286,13 @@ absl::Status WorkerLink::MakePrograms(const std::shared_ptr<Connection>& connect
       if (status.ok()) made.callable = *std::move(callable);
     }
     if (status.ok()) {
+      session_timeout_ = FirstSessionTimeout(options_);
       MutexLock programs(connection->mu);
       connection->programs.emplace(number, std::move(made));
       continue;
     }
     if (IsWorkersFault(status)) {
+      session_timeout_ = std::min(2 * session_timeout_, kLongestSessionTimeout);
       return errors::Unavailable("takes no graph: ", status.message());
     }
     {

@@ -97,6 +97,9 @@ class WorkerLink {
 
   const WorkerLinkOptions options_;
   Watcher* const watcher_;
+  // Of the link's thread. It grows when it was too short: a server may be busy with a large graph,
+  // or have gone in this moment.
+  absl::Duration session_timeout_;
 
   mutable Mutex mu_;
   CondVar changed_;

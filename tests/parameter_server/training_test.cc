@@ -261,8 +261,9 @@ TEST_F(TrainingTest, StateGoesToAnyStrategyAndBack) {
     ASSERT_EQ(one.num_bytes(), other.num_bytes());
     EXPECT_EQ(std::memcmp(one.data(), other.data(), one.num_bytes()), 0) << (*state)[i].first;
   }
-  EXPECT_EQ(there.Evaluate(ClassificationEpochs(4))->loss,
-            here.Evaluate(ClassificationEpochs(4))->loss);
+  // Sums inside a kernel depend on how many threads share them.
+  EXPECT_NEAR(there.Evaluate(ClassificationEpochs(4))->loss,
+              here.Evaluate(ClassificationEpochs(4))->loss, 1e-5);
   // What does not fit changes nothing.
   StrategyState less = *state;
   less.pop_back();
