@@ -90,6 +90,16 @@ done
 start --epochs=5 --checkpoint_dir="$run" --resume
 ends_with 0
 
+# Told to the chief alone it ends the job just so.
+for signal in INT:130 TERM:143; do
+  start --epochs=1000000
+  wait_for '^epoch 3/'
+  kill -"${signal%:*}" "$(pid_of chief:0)"
+  ends_with "${signal#*:}"
+  said | grep -q "training was stopped after step" || fail "said: $(said)"
+  [[ $(said | grep -c '^started chief:0 ') == 1 ]] || fail "it was started again; said: $(said)"
+done
+
 # What is wrong is said once, before anything is started.
 refuses() { # refuses TEXT ARGUMENT…
   local part=$1 message

@@ -275,13 +275,31 @@ absl::Status ChildProcesses::Run(absl::Duration grace, int* signal) {
   return failure_;
 }
 
+bool ChildProcesses::HasLeaderEnded() const {
+  if (policy_ == nullptr || policy_->leader.empty()) return false;
+  return std::any_of(children_.begin(), children_.end(), [this](const Child& child) {
+    return child.spec.name == policy_->leader && child.has_ended && !IsThere(child);
+  });
+}
+
+bool ChildProcesses::WasLeaderStopped() const {
+  if (policy_ == nullptr || policy_->leader.empty()) return false;
+  return std::any_of(children_.begin(), children_.end(), [this](const Child& child) {
+    return child.spec.name == policy_->leader && child.has_ended && !child.runs &&
+           WIFEXITED(child.end) && WEXITSTATUS(child.end) > 128;
+  });
+}
+
 void ChildProcesses::EndAll(absl::Duration grace) {
   ending_ = true;
   const bool is_interrupt = asked_to_end_ == SIGINT && policy_ != nullptr;
   Signal(is_interrupt && policy_->passes_interrupts ? SIGINT : SIGTERM);
-  const absl::Time deadline = absl::Now() + grace;
+  // Those that serve may wait for whom they serve; once it has ended nobody needs them.
+  constexpr absl::Duration kAfterLeader = absl::Seconds(2);
+  absl::Time deadline = absl::Now() + grace;
   const int asked_before = times_asked_;
   while (AnyRuns()) {
+    if (HasLeaderEnded()) deadline = std::min(deadline, absl::Now() + kAfterLeader);
     Wait(deadline);
     if (absl::Now() < deadline && times_asked_ == asked_before) continue;
     Signal(SIGKILL);
@@ -304,6 +322,7 @@ void ChildProcesses::NoteRestart(const RestartPolicy& policy, Child& child) {
   const bool is_final =
       WIFEXITED(child.end) && std::find(policy.final_codes.begin(), policy.final_codes.end(),
                                         WEXITSTATUS(child.end)) != policy.final_codes.end();
+  if (WasLeaderStopped()) return;  // All end now.
   const bool is_late = AnySucceeded();
   const bool again = child.restarts < policy.most_restarts && !is_final && !is_late;
   failed_late_ = failed_late_ || is_late;
@@ -347,7 +366,7 @@ absl::Status ChildProcesses::RunWithRestarts(const RestartPolicy& policy, absl::
     return child.has_ended && !child.runs && child.start_again == absl::InfiniteFuture() &&
            !(WIFEXITED(child.end) && WEXITSTATUS(child.end) == 0);
   };
-  while (asked_to_end_ == 0) {
+  while (asked_to_end_ == 0 && !WasLeaderStopped()) {
     const int failed =
         static_cast<int>(std::count_if(children_.begin(), children_.end(), has_failed));
     const bool are_too_few = static_cast<int>(children_.size()) - failed < policy.least;

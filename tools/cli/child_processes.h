@@ -41,6 +41,9 @@ struct RestartPolicy {
   absl::Duration settled = absl::Seconds(10);
   // Codes with which a process says that it would fail again.
   std::vector<int> final_codes;
+  // Whose work the others serve; empty: nobody's. When it ends because it was told to (with 128 and
+  // the number of a signal) the work is over for all.
+  std::string leader;
   // SIGINT is passed on as what it is; else all are told to end by SIGTERM.
   bool passes_interrupts = false;
   // A variable of the environment that says how often a process was started again.
@@ -115,6 +118,10 @@ class ChildProcesses {
   void Signal(int number);
   bool AnyRuns() const;
   bool AnySucceeded() const;
+  // The policy's leader has ended, and will not be started again.
+  bool HasLeaderEnded() const;
+  // It has done so because it was told to.
+  bool WasLeaderStopped() const;
   // Runs, or will run again.
   static bool IsThere(const Child& child);
 

@@ -1,5 +1,7 @@
 #include "tools/demo_program/servers.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -49,6 +51,7 @@ absl::Status RunWithServers(int workers, int servers, const std::vector<std::str
   policy.most_restarts = 10;
   policy.first_pause = absl::Milliseconds(200);
   policy.final_codes = {1, 2};
+  policy.leader = "chief:0";
   policy.passes_interrupts = true;
   policy.restart_variable = "TANDEM_RESTART_COUNT";
   policy.on_start = [&](const std::string& name, pid_t pid, int) {
@@ -75,7 +78,13 @@ absl::Status RunWithServers(int workers, int servers, const std::vector<std::str
   int signal = 0;
   std::vector<int> codes;
   const absl::Status status = children.RunWithRestarts(policy, kGrace, &signal, &codes);
-  return EndOfJob(status, signal, codes, code);
+  // The last one. What it says of itself counts for the job.
+  const int chief = codes.back();
+  if (status.ok() && signal == 0 && WIFEXITED(chief) && WEXITSTATUS(chief) > 128) {
+    *code = WEXITSTATUS(chief);
+    return errors::Cancelled("the chief was told to end, and the job with it");
+  }
+  return EndOfJob(status, signal, {chief}, code);
 }
 
 }  // namespace tandem::demo
