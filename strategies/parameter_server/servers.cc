@@ -343,8 +343,14 @@ absl::Status Servers::Restored(int number, const DefinedShard& defined) {
     return errors::FailedPrecondition(
         "parameter server ", shard.task, " at ", shard.address, " was lost with ", known,
         " updates, and was started again without them: there is neither a replica nor a snapshot "
-        "of what it had. Switch one on (ParameterServerOptions::replication, snapshot_dir) to go "
-        "on after such a loss; now the training has to begin again, or at its last checkpoint");
+        "of what it had. ",
+        shard.definition.replication.mode == Replication::kNone
+            ? "Switch one on (ParameterServerOptions::replication, snapshot_dir) to go on after "
+              "such "
+              "a loss"
+            : "The server that holds its replica was lost, too; snapshots "
+              "(ParameterServerOptions::snapshot_dir) survive that",
+        "; now the training has to begin again, or at its last checkpoint");
   }
   const int64_t lost = std::max<int64_t>(0, known - defined.version);
   const char* const from = defined.origin == Origin::kReplica    ? " from its replica"

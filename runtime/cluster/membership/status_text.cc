@@ -98,8 +98,11 @@ std::string StatusMetrics(const JobStatus& status) {
          status.generation().members_size());
   Metric(&text, "tandem_job_working", "1 while the group works, 0 while it is formed.",
          status.started() ? 1 : 0);
-  Metric(&text, "tandem_job_committed_step", "The last step that all members have completed.",
-         static_cast<double>(status.committed_step()));
+  // A chief that is new does not know it yet.
+  if (status.committed_step() >= 0) {
+    Metric(&text, "tandem_job_committed_step", "The last step that all members have completed.",
+           static_cast<double>(status.committed_step()));
+  }
   if (!status.from_chief()) return text;
   Metric(&text, "tandem_job_steps_per_second", "Over the last ten seconds.",
          status.steps_per_second());
