@@ -21,10 +21,11 @@ constexpr absl::Duration kLongTime = absl::Seconds(120);
 // Servers in this process.
 class TestServers {
  public:
-  explicit TestServers(int count) : shards_(static_cast<size_t>(count)) {}
+  explicit TestServers(int count)
+      : count_(static_cast<size_t>(count)), shards_(static_cast<size_t>(count)) {}
 
   static std::string Address(size_t server) { return absl::StrCat("server", server, ":1"); }
-  size_t count() const { return shards_.size(); }
+  size_t count() const { return count_; }
   size_t shards_at(size_t server) {
     MutexLock lock(mu_);
     return shards_[server].size();
@@ -88,6 +89,7 @@ class TestServers {
   }
 
  private:
+  const size_t count_;
   Mutex mu_;
   std::vector<std::map<std::pair<std::string, int>, std::shared_ptr<Shard>>> shards_
       ABSL_GUARDED_BY(mu_);
