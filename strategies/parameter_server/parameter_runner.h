@@ -67,6 +67,9 @@ class ParameterRunner final : public StrategyRunner {
 
   // How many of the workers are there now.
   int workers_there() const { return fleet_->num_there(); }
+  // What the shards say of themselves now: how old gradients are, how far replicas are behind.
+  // Waits for servers that are lost; Unavailable, DeadlineExceeded: one does not come back.
+  absl::StatusOr<std::vector<ShardReport>> AskServers() { return servers_->AskReports(); }
   // Updates that a shard has applied.
   int64_t version(int shard) const { return servers_->version(shard); }
 

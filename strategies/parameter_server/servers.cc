@@ -488,8 +488,8 @@ absl::Status Servers::Write(int shard,
   });
 }
 
-absl::StatusOr<std::vector<int64_t>> Servers::AskVersions() {
-  std::vector<int64_t> versions(shards_.size(), 0);
+absl::StatusOr<std::vector<ShardReport>> Servers::AskReports() {
+  std::vector<ShardReport> all(shards_.size());
   for (int number = 0; number < num_shards(); ++number) {
     {
       MutexLock lock(mu_);
@@ -500,13 +500,20 @@ absl::StatusOr<std::vector<int64_t>> Servers::AskVersions() {
                               client.Report(options_.job, absl::Now() + options_.lost_after));
       for (const ShardReport& report : reports) {
         if (report.number != number || report.is_replica) continue;
-        versions[static_cast<size_t>(number)] = report.status.version;
+        all[static_cast<size_t>(number)] = report;
         return absl::OkStatus();
       }
       return errors::Unavailable("it has no shard ", number, " of job '", options_.job, "'");
     }));
-    NoteVersion(number, versions[static_cast<size_t>(number)]);
+    NoteVersion(number, all[static_cast<size_t>(number)].status.version);
   }
+  return all;
+}
+
+absl::StatusOr<std::vector<int64_t>> Servers::AskVersions() {
+  TANDEM_ASSIGN_OR_RETURN(const std::vector<ShardReport> reports, AskReports());
+  std::vector<int64_t> versions;
+  for (const ShardReport& report : reports) versions.push_back(report.status.version);
   return versions;
 }
 

@@ -97,7 +97,9 @@ class Servers {
   absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> Read(
       int shard, const std::vector<std::string>& variables);
   absl::Status Write(int shard, const std::vector<std::pair<std::string, Tensor>>& variables);
-  // The versions that the shards have now.
+  // What each shard says of itself now, by its number. Of one that is not defined yet: nothing.
+  absl::StatusOr<std::vector<ShardReport>> AskReports();
+  // The versions that they have now.
   absl::StatusOr<std::vector<int64_t>> AskVersions();
 
   std::vector<MemberEvent> TakeEvents();

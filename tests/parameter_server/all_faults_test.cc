@@ -124,8 +124,8 @@ TEST_P(AllFaults, ServersKilledAtRandomWithReplicas) {
     job.Replace({"ps", static_cast<int>(random() % 3)});
     job.Schedule(10, kOnes);
     // Its replica, and the one that it holds, are there again before the next one goes.
-    job.WaitForLast();
-    absl::SleepFor(absl::Seconds(2));
+    ASSERT_TRUE(job.Join().ok());
+    job.WaitForShards(IsReplicated);
   }
   job.ExpectAllCountedOnce();
 }
@@ -143,7 +143,8 @@ TEST_P(AllFaults, AServerKilledTogetherWithAWorker) {
     job.Schedule(10, kOnes);
     job.WaitForLast();
     job.WaitForWorkers(2);
-    absl::SleepFor(absl::Seconds(2));
+    ASSERT_TRUE(job.Join().ok());
+    job.WaitForShards(IsReplicated);
   }
   job.ExpectAllCountedOnce();
 }
@@ -161,7 +162,7 @@ TEST_P(AllFaults, ServersWithSnapshotsLoseWhatTheySay) {
     if (i % 2 == 0) {
       // Idle, with all in the snapshot.
       ASSERT_TRUE(job.Join().ok());
-      absl::SleepFor(absl::Seconds(1));
+      job.WaitForShards(IsInSnapshot);
     }
     job.Replace({"ps", 0});
   }

@@ -21,6 +21,7 @@
 #include "strategies/strategy.h"
 #include "tests/cluster/server_processes.h"
 #include "tests/parameter_server/counting.h"
+#include "tests/parameter_server/server_reports.h"
 
 namespace tandem::testing {
 
@@ -113,6 +114,10 @@ class FaultyJob {
       ASSERT_LT(absl::Now(), deadline) << runner.workers_there() << " workers are there";
       absl::SleepFor(absl::Milliseconds(2));
     }
+  }
+
+  void WaitForShards(bool (*are_so)(const parameter_server::ShardReport& report)) {
+    testing::WaitForShards(coordinator_->runner(), are_so);
   }
 
   // A server with state dies, and another process takes its place at once.
