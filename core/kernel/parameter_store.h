@@ -25,7 +25,8 @@ struct ShardCall {
 };
 
 struct ShardAnswer {
-  int64_t version = 0;  // Updates that the shard had applied when it answered.
+  // Updates that the shard had applied at least: of a pull, when its reads began.
+  int64_t version = 0;
   std::vector<Tensor> results;
 };
 
@@ -47,8 +48,8 @@ class ParameterStore {
                     CancellationManager* cancellation, Done done) = 0;
 };
 
-// How the kernels of a session find its store: the session's FunctionRunner (StepContext::functions)
-// is one of these, too.
+// How the kernels of a session find its store: the session's FunctionRunner
+// (StepContext::functions) is one of these, too.
 class HasParameterStore {
  public:
   virtual ~HasParameterStore() = default;

@@ -15,10 +15,22 @@
 namespace tandem {
 namespace {
 
-absl::StatusOr<GradientCodec> CodecOf(KernelInit& init) {
-  const auto name = init.Attr<std::string>("codec");
-  return GradientCodec::Parse(name);
-}
+// With the codec that the attribute names.
+class CodecKernel : public Kernel {
+ public:
+  absl::Status Init(KernelInit& init) {
+    TANDEM_ASSIGN_OR_RETURN(const GradientCodec codec,
+                            GradientCodec::Parse(init.Attr<std::string>("codec")));
+    codec_.emplace(codec);
+    return absl::OkStatus();
+  }
+
+ protected:
+  const GradientCodec& codec() const { return *codec_; }
+
+ private:
+  absl::optional<GradientCodec> codec_;
+};
 
 absl::Status CheckAlike(const KernelContext& c) {
   if (c.input(0).shape() == c.input(1).shape()) return absl::OkStatus();
@@ -27,43 +39,28 @@ absl::Status CheckAlike(const KernelContext& c) {
                                  c.input(1).shape().DebugString());
 }
 
-class CompressKernel final : public Kernel {
+class CompressKernel final : public CodecKernel {
  public:
-  absl::Status Init(KernelInit& init) {
-    TANDEM_ASSIGN_OR_RETURN(const GradientCodec codec, CodecOf(init));
-    codec_.emplace(codec);
-    return absl::OkStatus();
-  }
-
   absl::Status Compute(KernelContext& c) override {
     TANDEM_RETURN_IF_ERROR(CheckAlike(c));
     const Tensor gradient = c.input(0);
     const Tensor residual = c.input(1);
     const int64_t elements = gradient.num_elements();
     TANDEM_ASSIGN_OR_RETURN(Tensor* const payload,
-                            c.AllocateOutput(0, Shape({1, codec_->PayloadBytes(elements)})));
+                            c.AllocateOutput(0, Shape({1, codec().PayloadBytes(elements)})));
     TANDEM_ASSIGN_OR_RETURN(Tensor* const left, c.AllocateOutput(1, residual.shape()));
     const auto from = residual.Elements<float>();
     const auto to = left->MutableElements<float>();
     std::copy(from.begin(), from.end(), to.begin());
-    codec_->Encode(gradient.Elements<float>(), to,
+    codec().Encode(gradient.Elements<float>(), to,
                    absl::MakeSpan(static_cast<char*>(payload->mutable_data()),
                                   static_cast<size_t>(payload->num_elements())));
     return absl::OkStatus();
   }
-
- private:
-  absl::optional<GradientCodec> codec_;
 };
 
-class SumCompressedKernel final : public Kernel {
+class SumCompressedKernel final : public CodecKernel {
  public:
-  absl::Status Init(KernelInit& init) {
-    TANDEM_ASSIGN_OR_RETURN(const GradientCodec codec, CodecOf(init));
-    codec_.emplace(codec);
-    return absl::OkStatus();
-  }
-
   absl::Status Compute(KernelContext& c) override {
     const Tensor payloads = c.input(0);
     if (payloads.shape().rank() != 2) {
@@ -77,14 +74,11 @@ class SumCompressedKernel final : public Kernel {
     const char* const data = static_cast<const char*>(payloads.data());
     // One after the other, so that all processes get the same bits.
     for (int64_t row = 0; row < payloads.shape().dim(0); ++row) {
-      TANDEM_RETURN_IF_ERROR(codec_->DecodeAdd(
+      TANDEM_RETURN_IF_ERROR(codec().DecodeAdd(
           absl::MakeConstSpan(data + static_cast<size_t>(row) * bytes, bytes), elements));
     }
     return absl::OkStatus();
   }
-
- private:
-  absl::optional<GradientCodec> codec_;
 };
 
 absl::Status CompressShape(ShapeContext& c) {
