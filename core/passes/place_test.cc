@@ -115,7 +115,7 @@ TEST(Place, WhoeverHoldsAHandleFollowsTheVariable) {
 // As in TensorFlow: a device scope around a reader says where the rest of a model runs.
 TEST(Place, WhoeverHoldsAHandleFollowsTheVariableAlsoAgainstItsOwnWish) {
   Scope s = Scope::NewRoot();
-  const auto read_of = [&s](const Scope& where, const char* name, const Output& v) {
+  const auto read_of = [](const Scope& where, const char* name, const Output& v) {
     where.WithOpName(name).Call("ReadVariableOp", {v}, {{"dtype", kFloat32}});
   };
   const Output v = s.WithDevice("/device:CPU:1")

@@ -22,7 +22,7 @@ constexpr size_t kHeaderBytes = kBufferAlignment;
 constexpr size_t kExtraBytes = kHeaderBytes + kBufferAlignment;
 constexpr size_t kCachedFrom = size_t{32} << 10;
 // Sanitizers find uses of freed memory only if it is really freed.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(TANDEM_ASAN) || defined(TANDEM_TSAN)
 constexpr size_t kCacheLimit = 0;
 #else
 constexpr size_t kCacheLimit = size_t{512} << 20;

@@ -44,7 +44,7 @@ TEST(HostAllocator, CountsWhatIsLiveAndThePeak) {
 }
 
 // A sanitizer is to see every block freed: nothing is kept then.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(TANDEM_ASAN) && !defined(TANDEM_TSAN)
 TEST(HostAllocator, AFreedBlockServesTheNextBufferOfItsSizeClass) {
   // 33 MiB, rounded up, is a class that no other test here uses.
   constexpr size_t kBytes = size_t{33} << 20;

@@ -4,7 +4,7 @@
 #include <new>
 
 // Of a piece that nobody holds, the address sanitizer reports every use.
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(TANDEM_ASAN)
 #include <sanitizer/asan_interface.h>
 #else
 #define ASAN_POISON_MEMORY_REGION(address, size) \

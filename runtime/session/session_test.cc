@@ -22,8 +22,7 @@ class WaitForeverKernel final : public AsyncKernel {
     CancellationManager* cancellation = c.step().cancellation;
     auto shared = std::make_shared<Done>(std::move(done));
     const auto token = cancellation->NewToken();
-    if (!cancellation->Register(
-            token, [shared, cancellation] { (*shared)(absl::CancelledError("woken")); })) {
+    if (!cancellation->Register(token, [shared] { (*shared)(absl::CancelledError("woken")); })) {
       (*shared)(absl::CancelledError("cancelled before it began"));
     }
   }

@@ -251,7 +251,7 @@ class Maker {
 
 // What numbers that multiply each other ask for must be refused by the system, not given.
 void LimitMemory() {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(TANDEM_ASAN) && !defined(TANDEM_TSAN)
   static const bool limited = [] {
     const rlimit limit = {rlim_t{3} << 30, rlim_t{3} << 30};
     return setrlimit(RLIMIT_AS, &limit) == 0;

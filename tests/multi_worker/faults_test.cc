@@ -23,7 +23,7 @@ TrainingJob::Matches Says(const std::string& words) {
 }
 
 // The promise is about programs without a sanitizer.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(TANDEM_ASAN) || defined(TANDEM_TSAN)
 constexpr absl::Duration kNextStep = absl::Minutes(1);
 #else
 constexpr absl::Duration kNextStep = absl::Seconds(10);

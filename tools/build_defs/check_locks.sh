@@ -1,6 +1,6 @@
 #!/bin/bash
 # check_locks.sh SOURCE STAMP PRELUDE FLAG...: checks the lock annotations of a source with clang,
-# and touches STAMP when they hold. PRELUDE is the precompiled test_prelude.h. Run by
+# and touches STAMP when they hold. PRELUDE is a precompiled header. Run by
 # thread_safety.bzl from the root of the sources.
 #
 # clang takes seconds a source, and most sources have no locks. Those that matter name one or
@@ -16,8 +16,7 @@ mapfile -t headers < <(sed -nE 's/^ *# *include *"([^"]*)".*/\1/p' "$source" |
 # Headers of other projects are not found below the root (-s), and have no locks of ours.
 if grep -qsE "$locks" "$source" "${headers[@]}"; then
   # Without the prelude when it does not fit (another clang, other headers than it was made of).
-  # PWD: where it was made is where it is used (BUILD).
-  PWD=/proc/self/cwd clang++ -fsyntax-only "$@" -include-pch "$prelude" "$source" 2>/dev/null ||
+  clang++ -fsyntax-only "$@" -include-pch "$prelude" "$source" 2>/dev/null ||
     clang++ -fsyntax-only "$@" "$source"
 fi
 touch "$stamp"

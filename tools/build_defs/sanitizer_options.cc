@@ -2,7 +2,7 @@
 // program through tandem.bzl, so that a server started by a test has the same options as the test;
 // empty without a sanitizer. The environment (TSAN_OPTIONS, ASAN_OPTIONS) overrides each option.
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(TANDEM_TSAN)
 
 extern "C" const char* __tsan_default_options();
 extern "C" const char* __tsan_default_suppressions();
@@ -18,14 +18,15 @@ extern "C" const char* __tsan_default_options() {
 }
 
 // gRPC's and Abseil's headers bring code into instrumented objects that hands work over through the
-// uninstrumented library.
+// uninstrumented library. A thread of gRPC's own may end as the program does, joined by nobody.
 extern "C" const char* __tsan_default_suppressions() {
   return "race:^grpc::\n"
          "race:^std::_Function_handler<void (bool), grpc::\n"
-         "race:^grpc_event_engine::\n";
+         "race:^grpc_event_engine::\n"
+         "thread:^grpc_core::Thread::\n";
 }
 
-#elif defined(__SANITIZE_ADDRESS__)
+#elif defined(TANDEM_ASAN)
 
 extern "C" const char* __asan_default_options();
 extern "C" const char* __ubsan_default_options();

@@ -2,7 +2,7 @@
 
     tandem_cc_library       a library
     tandem_kernel_library   a library that registers ops or kernels when the program starts
-    tandem_cc_test          a GoogleTest
+    tandem_cc_test          a GoogleTest, compiled by clang (clang.bzl)
     tandem_cc_binary        a program: gRPC, Protocol Buffers and Abseil inside, oneDNN shared
     tandem_proto_library    generated C++ code for .proto files, with gRPC services if asked
 
@@ -12,6 +12,7 @@ runtime/ may depend on everything up to runtime/. A target is visible to whoever
 unless `visibility` says less.
 """
 
+load(":clang.bzl", "test_objects")
 load(":prelude.bzl", "TEST_COPTS", "VECTORIZE")
 
 # Lowest first. "" is the package at the root, tandem.h.
@@ -72,7 +73,9 @@ def _check_layers(name, deps, testing):
 # it g++ takes over the options that the header was parsed with, whatever the source's own are.
 def _prelude(name):
     label = "//tools/build_defs:compiled_" + name
-    header = "tools/build_defs/compiled_%s.h" % name
+
+    # The whole path: clang looks for the parsed form only there.
+    header = "$(GENDIR)/tools/build_defs/compiled_%s.h" % name
     return struct(
         deps = select({"//tools/build_defs:no_prelude": [], "//conditions:default": [label]}),
         copts = select({
@@ -101,13 +104,16 @@ _GRPC_PACKAGES = [
     "runtime/rpc",
 ]
 
-# That of this package's targets; `kind` is "", "test_" or "vector_".
-def _prelude_here(kind = ""):
+# Which fits this package's targets.
+def _prelude_kind():
     package = native.package_name()
     if package in _GRPC_PACKAGES:
-        return _PRELUDES["grpc_" + kind]
-    above_core = _rank(_folder(package)) > _rank("core")
-    return _PRELUDES[("core_" if above_core else "") + kind]
+        return "grpc_"
+    return "core_" if _rank(_folder(package)) > _rank("core") else ""
+
+# That of this package's targets; `kind` is "", "test_" or "vector_".
+def _prelude_here(kind = ""):
+    return _PRELUDES[_prelude_kind() + kind]
 
 def _library_prelude(copts, testonly, vectorize):
     if copts:
@@ -132,7 +138,7 @@ def tandem_cc_library(
     native.cc_library(
         name = name,
         deps = deps + prelude.deps,
-        copts = (VECTORIZE if vectorize else TEST_COPTS if testonly else []) + copts +
+        copts = copts + (VECTORIZE if vectorize else TEST_COPTS if testonly else []) +
                 prelude.copts,
         testonly = testonly,
         visibility = _visibility(visibility),
@@ -151,7 +157,6 @@ def tandem_cc_test(
         name,
         srcs = None,
         deps = [],
-        copts = [],
         size = "small",
         part = None,
         tags = [],
@@ -165,17 +170,34 @@ def tandem_cc_test(
     Test libraries are linked as shared objects: that is quick, and the thread sanitizer needs it.
     """
     _check_layers(name, deps, True)
+    srcs = srcs or [name + ".cc"]
+    deps = deps + [
+        "//third_party:gtest_main",
+        "//tools/build_defs:sanitizer_options",
+    ]
+    test_objects(
+        name = name + "_objects",
+        testonly = True,
+        srcs = srcs,
+        deps = deps,
+        prelude = select({
+            "//tools/build_defs:no_prelude": None,
+            "//conditions:default": "//tools/build_defs:clang_%stest_prelude" % _prelude_kind(),
+        }),
+        tags = ["manual"],
+        visibility = ["//visibility:private"],
+    )
     prelude = _prelude_here("test_")
     native.cc_test(
         name = name,
-        srcs = srcs or [name + ".cc"],
+        srcs = select({
+            "//tools/build_defs:clang": srcs,
+            "//conditions:default": [name + "_objects"],
+        }),
         size = size,
         tags = tags + (["long", "part-" + part] if part else []),
-        deps = deps + [
-            "//third_party:gtest_main",
-            "//tools/build_defs:sanitizer_options",
-        ] + prelude.deps,
-        copts = TEST_COPTS + copts + prelude.copts,
+        deps = deps + prelude.deps,
+        copts = TEST_COPTS + prelude.copts,
         visibility = _visibility(visibility),
         **kwargs
     )

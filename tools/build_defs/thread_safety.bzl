@@ -1,18 +1,12 @@
-"""Checks the lock annotations of every C++ source with clang (g++ does not know them).
+"""Checks the lock annotations of every C++ source with clang (g++ does not know them). Those of tests
+are checked when they are compiled (clang.bzl).
 
 An aspect, so that Bazel repeats the check of a source only when it or a header it sees changed:
 
     bazel build --config=thread_safety //...
 """
 
-# lock_check_prelude (BUILD) is made with the same flags.
-LOCK_CHECK_FLAGS = [
-    "-std=c++20",
-    "-march=x86-64-v3",
-    "-isystem/usr/include/eigen3",
-    "-Wthread-safety",
-    "-Werror=thread-safety",
-]
+load(":clang.bzl", "CLANG_ENVIRONMENT", "clang_flags")
 
 def _thread_safety_impl(target, ctx):
     if CcInfo not in target or not hasattr(ctx.rule.attr, "srcs"):
@@ -21,13 +15,12 @@ def _thread_safety_impl(target, ctx):
     if ctx.label.workspace_name:
         return [OutputGroupInfo(thread_safety = depset())]
 
-    flags = list(LOCK_CHECK_FLAGS)
-    for folder in context.quote_includes.to_list():
-        flags += ["-iquote", folder]
-    for folder in context.system_includes.to_list() + context.includes.to_list():
-        flags += ["-isystem", folder]
-    for define in context.defines.to_list() + context.local_defines.to_list():
-        flags.append("-D" + define)
+    flags = clang_flags(ctx, context) + ["-Wthread-safety", "-Werror=thread-safety"]
+
+    # core/'s own sources see their headers in another order than what is above them.
+    low = ctx.label.package.split("/")[0] in ["core", "proto"]
+    prelude = ctx.attr._prelude if low else ctx.attr._core_prelude
+    parsed = prelude[DefaultInfo].files.to_list()[0]
 
     private_headers = []
     sources = []
@@ -46,12 +39,12 @@ def _thread_safety_impl(target, ctx):
         ctx.actions.run(
             executable = ctx.executable._check_locks,
             inputs = depset(
-                [source, ctx.file._prelude, ctx.file._prelude_source] + private_headers,
-                transitive = [context.headers],
+                [source, parsed] + private_headers,
+                transitive = [context.headers, prelude[CcInfo].compilation_context.headers],
             ),
             outputs = [stamp],
-            arguments = [source.path, stamp.path, ctx.file._prelude.path] + flags,
-            use_default_shell_env = True,
+            arguments = [source.path, stamp.path, parsed.path] + flags,
+            env = CLANG_ENVIRONMENT,
             mnemonic = "ThreadSafety",
             progress_message = "Checking the locks of " + source.short_path,
         )
@@ -68,13 +61,12 @@ thread_safety = aspect(
             cfg = "host",
         ),
         "_prelude": attr.label(
-            default = "//tools/build_defs:lock_check_prelude",
-            allow_single_file = True,
+            default = "//tools/build_defs:clang_test_prelude",
+            providers = [CcInfo],
         ),
-        # clang looks for it.
-        "_prelude_source": attr.label(
-            default = "//tools/build_defs:test_prelude.h",
-            allow_single_file = True,
+        "_core_prelude": attr.label(
+            default = "//tools/build_defs:clang_core_test_prelude",
+            providers = [CcInfo],
         ),
     },
     doc = "Adds the output group thread_safety: one stamp for each checked source.",

@@ -87,6 +87,15 @@ prepare_clients() {
   return 1
 }
 
+# Every source compiled without the precompiled headers; counts as one case.
+run_includes() {
+  if run_bazel build --config=includes --keep_going "$ALL_TARGETS" </dev/null; then
+    count_case passed 'includes' ''
+  else
+    count_case failed 'includes (a source uses what it does not include)' 'see the errors above'
+  fi
+}
+
 # The lock annotations of every source, checked by clang; counts as one case.
 run_thread_safety() {
   if run_bazel build --config=thread_safety --keep_going "$ALL_TARGETS" </dev/null; then

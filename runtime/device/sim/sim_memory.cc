@@ -9,7 +9,7 @@
 
 #include "core/base/status.h"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(TANDEM_ASAN)
 #include <sanitizer/asan_interface.h>
 #else
 #define ASAN_POISON_MEMORY_REGION(address, size)
