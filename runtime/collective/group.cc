@@ -119,6 +119,8 @@ Group::~Group() {
                           options_.members[static_cast<size_t>(rank())].name, " left the group"),
         true);
   }
+  // Its thread may be in a call of this class, which looks at the pointer.
+  if (mesh_ != nullptr) mesh_->StopThread();
   mesh_.reset();
 }
 

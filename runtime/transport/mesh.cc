@@ -69,7 +69,7 @@ Mesh::Mesh(MeshOptions options, std::vector<std::unique_ptr<Transport>> transpor
   thread_ = StartThread("mesh", [this] { Work(); });
 }
 
-Mesh::~Mesh() {
+void Mesh::StopThread() {
   {
     MutexLock lock(mu_);
     ends_ = true;
@@ -77,6 +77,10 @@ Mesh::~Mesh() {
     changed_.NotifyAll();
   }
   if (thread_.joinable()) thread_.join();
+}
+
+Mesh::~Mesh() {
+  StopThread();
   MutexLock lock(mu_);
   for (size_t i = 0; i < peers_.size(); ++i) {
     if (peers_[i].transport == nullptr || !broken_.ok()) continue;

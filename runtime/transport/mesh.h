@@ -112,6 +112,10 @@ class Mesh final : public FrameReceiver {
   // Says goodbye to the peers. REQUIRES: nobody is in a method.
   ~Mesh() override;
 
+  // Ends the mesh's own thread, so that nothing calls the observer any more but who is in a method.
+  // The destructor does it, too.
+  void StopThread();
+
   int size() const { return static_cast<int>(options_.members.size()); }
   int rank() const { return options_.rank; }
   const MeshMember& member(int rank) const { return options_.members[static_cast<size_t>(rank)]; }
