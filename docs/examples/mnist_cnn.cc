@@ -39,7 +39,17 @@ absl::Status Run(const std::string& folder, int epochs, int64_t steps) {
 
 int main(int argc, char** argv) {
   const std::string folder = argc > 1 ? argv[1] : "tools/datasets/mnist";
-  const int epochs = argc > 2 ? std::atoi(argv[2]) : 1;
-  const int64_t steps = argc > 3 ? std::atoll(argv[3]) : -1;
-  return tandem::Exit(Run(folder, epochs, steps));
+  int64_t numbers[] = {1, -1};  // Epochs, and steps of each: all.
+  for (int i = 2; i < argc; ++i) {
+    char* end = nullptr;
+    const int64_t number = std::strtoll(argv[i], &end, 10);
+    if (i > 3 || *end != '\0' || number < 1 || number > 1'000'000'000) {
+      std::fprintf(stderr,
+                   "mnist_cnn: '%s': FOLDER [EPOCHS [STEPS]] is wanted, with numbers from 1 on\n",
+                   argv[i]);
+      return 2;
+    }
+    numbers[i - 2] = number;
+  }
+  return tandem::Exit(Run(folder, static_cast<int>(numbers[0]), numbers[1]));
 }

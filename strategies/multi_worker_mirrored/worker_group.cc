@@ -168,7 +168,7 @@ std::shared_ptr<transport::InProcessHub> HubOf(const Generation& generation) {
 template <size_t kSize>
 void SetText(char (&field)[kSize], absl::string_view text) {
   std::memset(field, 0, kSize);
-  std::memcpy(field, text.data(), std::min(text.size(), kSize - 1));
+  text.copy(field, kSize - 1);
 }
 template <size_t kSize>
 std::string TextOf(const char (&field)[kSize]) {

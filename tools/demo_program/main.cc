@@ -144,12 +144,23 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeParameterServer() {
   return Strategy::ParameterServer(std::move(options));
 }
 
+// Of this process.
+int NumReplicas() {
+  const std::string name = absl::GetFlag(FLAGS_strategy);
+  const int of_strategy = name == "mirrored" || name == "central_storage" ? 2 : 1;
+  return absl::GetFlag(FLAGS_replicas).value_or(of_strategy);
+}
+
 // What can be known before there is a strategy.
 absl::Status CheckStrategy() {
   const std::string name = absl::GetFlag(FLAGS_strategy);
   const absl::optional<int> replicas = absl::GetFlag(FLAGS_replicas);
   if (replicas.has_value() && *replicas < 1) {
     return errors::InvalidArgument("--replicas=", *replicas, ": it must be at least 1");
+  }
+  if (absl::GetFlag(FLAGS_deterministic) && replicas.value_or(1) > kVirtualReplicas) {
+    return errors::InvalidArgument("--replicas=", *replicas, ": with --deterministic at most ",
+                                   kVirtualReplicas);
   }
   if (name == kParameterServer) return CheckParameterServer();
   for (const auto& [flag, is_set] :
@@ -186,13 +197,13 @@ absl::StatusOr<std::unique_ptr<Strategy>> MakeStrategy() {
   }
   if (name == kMultiWorker) {
     Strategy::MultiWorkerOptions options;
-    options.replicas = replicas.value_or(1);
+    options.replicas = NumReplicas();
     options.virtual_replicas = virtual_replicas;
     return Strategy::MultiWorkerMirrored(std::move(options));
   }
   if (name == kParameterServer) return MakeParameterServer();
   if (name == "mirrored" || name == "central_storage") {
-    const Strategy::ReplicaOptions options = {.replicas = replicas.value_or(2),
+    const Strategy::ReplicaOptions options = {.replicas = NumReplicas(),
                                               .virtual_replicas = virtual_replicas};
     return name == "mirrored" ? Strategy::Mirrored(options) : Strategy::CentralStorage(options);
   }
@@ -240,12 +251,15 @@ absl::Status FlushOutput() {
 // wordlessly.
 std::atomic<bool> has_trained{false};
 
+// Whether the line that shows the progress may stand there, without an end.
+bool IsLineOpen() { return !is_worker && isatty(STDOUT_FILENO) == 1; }
+
 void EndOnSignal(int signal) {
   const auto say = [](absl::string_view text) {
     (void)!write(STDERR_FILENO, text.data(), text.size());
   };
-  // Not behind the progress, which a worker's errors are kept apart from.
-  if (!is_worker) say("\n");
+  // Not behind the line that shows the progress.
+  if (IsLineOpen()) say("\n");
   say(signal == SIGINT    ? "demo: SIGINT: ended "
       : signal == SIGTERM ? "demo: SIGTERM: ended "
                           : "demo: SIGHUP: ended ");
@@ -266,12 +280,15 @@ absl::StatusOr<std::string> DescribeReplicas(const Strategy& strategy) {
   if (const WorkerGroup* const workers = strategy.workers()) {
     const std::string processes = Count(workers->size(), "worker");
     if (absl::GetFlag(FLAGS_deterministic)) {
-      return absl::StrCat(processes, ", ", Count(kVirtualReplicas, "replica"));
+      return absl::StrCat(processes, ", ", Count(kVirtualReplicas, "virtual replica"));
     }
-    return absl::StrCat(processes, " of ",
-                        Count(absl::GetFlag(FLAGS_replicas).value_or(1), "replica"));
+    return absl::StrCat(processes, " of ", Count(NumReplicas(), "replica"));
   }
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<StrategyBuilder> builder, strategy.NewBuilder());
+  if (absl::GetFlag(FLAGS_deterministic)) {
+    return absl::StrCat(Count(NumReplicas(), "replica"), " for ", builder->num_replicas(),
+                        " virtual ones");
+  }
   return Count(builder->num_replicas(), "replica");
 }
 
@@ -423,7 +440,7 @@ int Main(const std::vector<std::string>& flags) {
   if (code < 0) code = ExitCodeOf(status);
   // Of workers that were told to stop one says so.
   if (status.ok() || (absl::IsCancelled(status) && !speaks)) return code;
-  std::fprintf(stderr, "%sdemo: %s\n", is_worker ? "" : "\n",
+  std::fprintf(stderr, "%sdemo: %s\n", IsLineOpen() ? "\n" : "",
                std::string(status.message()).c_str());
   if (!is_worker && absl::IsCancelled(status) && !absl::GetFlag(FLAGS_checkpoint_dir).empty()) {
     std::fprintf(stderr, "demo: the same command with --resume goes on there\n");
