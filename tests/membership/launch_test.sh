@@ -99,15 +99,18 @@ for pid in $(sed -n 's/.*child //p' <<<"$said") "$(pid_of worker:0)" "$(pid_of w
   gone "$pid" || fail "$pid lives on"
 done
 
-# A job goes on when its chief is killed, and the worker comes back.
-start --workers=2:3 -- "$trainer" 1500 "$folder"
+# A job goes on when its chief is killed, and the worker comes back: when the others have gone on.
+mkfifo "$folder.back"
+start --workers=2:3 -- bash -c '[[ $TANDEM_RESTART_COUNT == 0 ]] || read -r <"$1.back"
+  exec "$0" 1500 "$1"' "$trainer" "$folder"
 wait_for '\] generation [0-9]+ rank 0 of 3'
 chief=$(sed -n 's/^\[\(worker:[0-9]\)\] generation [0-9]* rank 0 of 3.*/\1/p' <<<"$said" | tail -n 1)
 wait_for '\] step '
 kill -KILL "$(pid_of "$chief")"
 wait_for "^$chief .* was ended by SIGKILL"
-# Two of them may have gone on before it was back, or not.
-wait_for '\] generation [0-9]+ rank [0-9] of 3 from step [0-9]'
+wait_for '\] generation [0-9]+ rank 0 of 2'
+timeout 60 bash -c 'echo >"$0.back"' "$folder" || fail "nobody was started again; said: $said"
+wait_for '\] generation [0-9]+ rank [0-9] of 3'
 wait_for code
 [[ $code == 0 ]] || fail "code $code: $said"
 [[ $(grep -c '\] done$' <<<"$said") == 3 ]] || fail "said: $said"

@@ -9,6 +9,8 @@ source uses, and it checks the lock annotations by the way. The builds with sani
 everything by clang (.bazelrc); there the sources of tests are sources like others.
 """
 
+load(":prelude.bzl", "PRELUDE_ATTRIBUTES")
+
 _FLAGS = [
     "-std=c++20",
     "-march=x86-64-v3",
@@ -17,7 +19,7 @@ _FLAGS = [
     "-isystem/usr/include/eigen3",
 ]
 
-WARNINGS = [
+_WARNINGS = [
     "-Wall",
     "-Wextra",
     "-Wno-unused-parameter",
@@ -82,20 +84,13 @@ def _clang_prelude_impl(ctx):
 
 clang_prelude = rule(
     implementation = _clang_prelude_impl,
-    attrs = {
-        "src": attr.label(allow_single_file = [".h"], mandatory = True),
-        "hdrs": attr.label_list(allow_files = [".h"], doc = "Preludes that `src` includes."),
-        "deps": attr.label_list(
-            providers = [CcInfo],
-            doc = "The libraries whose headers `src` includes. Defines of theirs are not used.",
-        ),
-    },
+    attrs = PRELUDE_ATTRIBUTES,
     provides = [CcInfo],
 )
 
 def _test_objects_impl(ctx):
     context = _merged(ctx.attr.deps)
-    flags = clang_flags(ctx, context) + WARNINGS
+    flags = clang_flags(ctx, context) + _WARNINGS
     inputs = depset(
         [file for file in ctx.files.srcs if file.extension == "h"],
         transitive = [context.headers],

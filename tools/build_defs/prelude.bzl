@@ -23,6 +23,16 @@ TEST_COPTS = select({
     "//conditions:default": ["-O1"],
 })
 
+# What a header that is precompiled, by whichever compiler, is made of.
+PRELUDE_ATTRIBUTES = {
+    "src": attr.label(allow_single_file = [".h"], mandatory = True),
+    "hdrs": attr.label_list(allow_files = [".h"], doc = "Preludes that `src` includes."),
+    "deps": attr.label_list(
+        providers = [CcInfo],
+        doc = "The libraries whose headers `src` includes. Defines of theirs are not used.",
+    ),
+}
+
 def _precompiled_header_impl(ctx):
     # Beside each other, and not in the tree of sources, where the plain header would be found
     # first.
@@ -75,23 +85,21 @@ def _precompiled_header_impl(ctx):
     return [
         DefaultInfo(files = depset([header, parsed])),
         CcInfo(compilation_context = cc_common.create_compilation_context(
-            headers = depset([header, parsed, ctx.file.src] + ctx.files.hdrs, transitive = [context.headers]),
+            headers = depset(
+                [header, parsed, ctx.file.src] + ctx.files.hdrs,
+                transitive = [context.headers],
+            ),
         )),
     ]
 
 precompiled_header = rule(
     implementation = _precompiled_header_impl,
-    attrs = {
-        "src": attr.label(allow_single_file = [".h"], mandatory = True),
-        "hdrs": attr.label_list(allow_files = [".h"], doc = "Preludes that `src` includes."),
-        "deps": attr.label_list(
-            providers = [CcInfo],
-            doc = "The libraries whose headers `src` includes. Defines of theirs are not used.",
-        ),
-        "copts": attr.string_list(doc = "Those of the sources that read it."),
-        "header_copts": attr.string_list(doc = "What the compiler needs besides, to write it."),
-        "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
-    },
+    attrs = dict(
+        PRELUDE_ATTRIBUTES,
+        copts = attr.string_list(doc = "Those of the sources that read it."),
+        header_copts = attr.string_list(doc = "What the compiler needs besides, to write it."),
+        _cc_toolchain = attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
+    ),
     fragments = ["cpp"],
     toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
     provides = [CcInfo],

@@ -138,7 +138,7 @@ def tandem_cc_library(
     native.cc_library(
         name = name,
         deps = deps + prelude.deps,
-        copts = copts + (VECTORIZE if vectorize else TEST_COPTS if testonly else []) +
+        copts = (VECTORIZE if vectorize else TEST_COPTS if testonly else []) + copts +
                 prelude.copts,
         testonly = testonly,
         visibility = _visibility(visibility),
@@ -197,7 +197,7 @@ def tandem_cc_test(
         size = size,
         tags = tags + (["long", "part-" + part] if part else []),
         deps = deps + prelude.deps,
-        copts = TEST_COPTS + prelude.copts,
+        copts = prelude.copts,
         visibility = _visibility(visibility),
         **kwargs
     )

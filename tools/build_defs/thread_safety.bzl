@@ -1,5 +1,6 @@
-"""Checks the lock annotations of every C++ source with clang (g++ does not know them). Those of tests
-are checked when they are compiled (clang.bzl).
+"""Checks the lock annotations of every C++ source with clang (g++ does not know them).
+
+Those of tests are checked when they are compiled (clang.bzl).
 
 An aspect, so that Bazel repeats the check of a source only when it or a header it sees changed:
 
