@@ -6,6 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "core/base/blocked_signals.h"
 #include "core/base/status.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/tensor.h"
@@ -180,6 +181,7 @@ absl::Status RunFloatGemm(const Gemm<float>& g, ParallelRunner& parallel) {
   if (g.k == 0 || (g.m <= kSmall && g.n <= kSmall && g.k <= kSmall && g.m * g.n * g.k <= kSmall)) {
     return RunPlainGemm(g, parallel);
   }
+  const BlockedSignals blocked;
   const dnnl_status_t status =
       dnnl_sgemm(g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N', g.m, g.n, g.k, 1.0f, g.a,
                  g.lda, g.b, g.ldb, g.accumulate ? 1.0f : 0.0f, g.c, g.ldc);

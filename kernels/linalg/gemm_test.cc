@@ -1,7 +1,12 @@
 #include "kernels/linalg/gemm.h"
 
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
+
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <complex>
 #include <cstring>
 #include <limits>
@@ -173,6 +178,50 @@ TEST(Gemm, ResultDoesNotDependOnAddresses) {
       }
     }
   }
+}
+
+// Where the stack pointer was when a signal came: handlers run there.
+std::atomic<int> signals{0};
+std::atomic<int> elsewhere{0};
+std::atomic<const char*> stack_low{nullptr};
+std::atomic<const char*> stack_high{nullptr};
+
+void OnAlarm(int) {
+  const char* const here = static_cast<const char*>(__builtin_frame_address(0));
+  ++signals;
+  if (here < stack_low || here > stack_high) ++elsewhere;
+}
+
+// oneDNN's kernel of this product uses the stack pointer for a buffer on the heap.
+TEST(Gemm, ASignalDoesNotWriteIntoTheHeap) {
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_getattr_np(pthread_self(), &attributes), 0);
+  void* stack = nullptr;
+  size_t bytes = 0;
+  pthread_attr_getstack(&attributes, &stack, &bytes);
+  pthread_attr_destroy(&attributes);
+  stack_low = static_cast<const char*>(stack);
+  stack_high = static_cast<const char*>(stack) + bytes;
+
+  struct sigaction action = {};
+  struct sigaction former;
+  action.sa_handler = OnAlarm;
+  action.sa_flags = SA_RESTART;
+  ASSERT_EQ(sigaction(SIGALRM, &action, &former), 0);
+  const itimerval often = {{0, 200}, {0, 200}};
+  const itimerval never = {};
+  ASSERT_EQ(setitimer(ITIMER_REAL, &often, nullptr), 0);
+  InlineRunner parallel;
+  const int64_t m = 64, n = 128, k = 784;
+  const std::vector<float> a(m * k, 1), b(k * n, 1);
+  std::vector<float> c(m * n);
+  while (signals < 200) {
+    ASSERT_TRUE(
+        RunGemm(Dense<float>(m, n, k, false, false, a.data(), b.data(), c.data()), parallel).ok());
+  }
+  ASSERT_EQ(setitimer(ITIMER_REAL, &never, nullptr), 0);
+  ASSERT_EQ(sigaction(SIGALRM, &former, nullptr), 0);
+  EXPECT_EQ(elsewhere, 0);
 }
 
 TEST(PlainGemm, ResultDoesNotDependOnHowTheLoopIsCut) {

@@ -4,6 +4,8 @@
 #include <new>
 #include <vector>
 
+#include "core/base/blocked_signals.h"
+
 namespace tandem::onednn {
 namespace {
 
@@ -37,6 +39,7 @@ void Run(const dnnl::primitive& primitive, std::initializer_list<Argument> argum
   dnnl_exec_arg_t args[kMost];
   size_t n = 0;
   for (const Argument& argument : arguments) args[n++] = {argument.name, argument.value.get()};
+  const BlockedSignals blocked;
   dnnl::error::wrap_c_api(
       dnnl_primitive_execute(primitive.get(), Stream().get(), static_cast<int>(n), args),
       "could not execute a primitive");

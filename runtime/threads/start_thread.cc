@@ -5,11 +5,13 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/blocked_signals.h"
 #include "core/base/log.h"
 
 namespace tandem {
 
 std::thread StartThread(const std::string& name, std::function<void()> body) {
+  const BlockedSignals blocked;  // The thread begins so.
   try {
     return std::thread([short_name = name.substr(0, 15), body = std::move(body)] {
       pthread_setname_np(pthread_self(), short_name.c_str());
