@@ -42,6 +42,14 @@ class BroadcastPlan {
   // True when input `i` has an element of its own for each element of the output.
   bool IsFull(int i) const { return full_[static_cast<size_t>(i)]; }
 
+  // The collapsed dimensions, outermost first: at least one, each with its size and, for each input,
+  // a stride in elements. The innermost stride is 0 or 1.
+  int rank() const { return static_cast<int>(sizes_.size()); }
+  int64_t size(int dimension) const { return sizes_[static_cast<size_t>(dimension)]; }
+  int64_t stride(int input, int dimension) const {
+    return strides_[static_cast<size_t>(input)][static_cast<size_t>(dimension)];
+  }
+
   using Block = absl::FunctionRef<void(const void* const* inputs, int64_t first, int64_t n)>;
   // Calls `block` for pieces that together are the elements [begin, end) of the output.
   // REQUIRES: elements of trivially copyable types of 1, 2, 4, 8 or 16 bytes; `inputs` and
@@ -65,7 +73,6 @@ class BroadcastPlan {
   std::array<bool, kMaxInputs> full_{};
   // Inputs whose innermost row is the same for all outer places.
   std::array<bool, kMaxInputs> periodic_{};
-  // Collapsed, outermost first; at least one. Strides in elements; the innermost is 0 or 1.
   absl::InlinedVector<int64_t, 4> sizes_;
   std::array<absl::InlinedVector<int64_t, 4>, kMaxInputs> strides_;
 };

@@ -16,26 +16,6 @@ namespace {
 using C64 = std::complex<float>;
 using C128 = std::complex<double>;
 
-// All integers wrap around.
-struct Add {
-  template <typename T>
-  static T Apply(T x, T y) {
-    return static_cast<T>(x + y);
-  }
-};
-struct Sub {
-  template <typename T>
-  static T Apply(T x, T y) {
-    return static_cast<T>(x - y);
-  }
-};
-struct Mul {
-  template <typename T>
-  static T Apply(T x, T y) {
-    return Multiply(x, y);
-  }
-};
-
 template <typename Formula>
 std::vector<TypedBinaryLoop> AllLoops() {
   return Join<TypedBinaryLoop>({BinaryLoops<Formula, float, double, Float16, Bfloat16, C64, C128>(),
@@ -109,13 +89,6 @@ const OpRegistration mul(
         .Commutative()
         .Cpu(BinaryKernel(AllLoops<Mul>(), kCheap)));
 
-struct SquaredDifference {
-  template <typename T>
-  static T Apply(T x, T y) {
-    const T difference = Sub::Apply(x, y);
-    return Multiply(difference, Conjugated(difference));
-  }
-};
 // ((x - y)²)' = 2 (x - y) (dx - dy)
 absl::Status SquaredDifferenceGradient(GradientContext& g) {
   const Output twice = Scaled(g, 2, g.Call("Sub", {g.input(0), g.input(1)}));
@@ -142,29 +115,6 @@ const OpRegistration squared_difference(
                  SignlessBinaryLoops<SquaredDifference, int32_t, int64_t>()}),
             kCheap)));
 
-// NaN when either is.
-struct Maximum {
-  template <typename T>
-  static T Apply(T x, T y) {
-    if constexpr (std::is_floating_point_v<T>) {
-      const T larger = x > y ? x : y;  // y when x is NaN.
-      return x != x ? x : larger;
-    } else {
-      return x > y ? x : y;
-    }
-  }
-};
-struct Minimum {
-  template <typename T>
-  static T Apply(T x, T y) {
-    if constexpr (std::is_floating_point_v<T>) {
-      const T smaller = x < y ? x : y;
-      return x != x ? x : smaller;
-    } else {
-      return x < y ? x : y;
-    }
-  }
-};
 template <typename Formula>
 std::vector<TypedBinaryLoop> RealLoops() {
   return BinaryLoops<Formula, float, double, Float16, Bfloat16, int8_t, int16_t, int32_t, int64_t,

@@ -13,44 +13,6 @@ namespace {
 using C64 = std::complex<float>;
 using C128 = std::complex<double>;
 
-struct Equal {
-  template <typename T>
-  static bool Apply(T x, T y) {
-    return x == y;
-  }
-};
-struct NotEqual {
-  template <typename T>
-  static bool Apply(T x, T y) {
-    return x != y;
-  }
-};
-struct Less {
-  template <typename T>
-  static bool Apply(T x, T y) {
-    return x < y;
-  }
-};
-struct LessEqual {
-  template <typename T>
-  static bool Apply(T x, T y) {
-    return x <= y;
-  }
-};
-// The other way round: an op for each, but one loop would need swapped inputs.
-struct Greater {
-  template <typename T>
-  static bool Apply(T x, T y) {
-    return x > y;
-  }
-};
-struct GreaterEqual {
-  template <typename T>
-  static bool Apply(T x, T y) {
-    return x >= y;
-  }
-};
-
 // --- Equality
 // --------------------------------------------------------------------------------------
 

@@ -44,13 +44,6 @@ const OpRegistration reciprocal_grad(GradientOp<ReciprocalGrad>("ReciprocalGrad"
                                                                 ReciprocalGradGradient));
 const OpRegistration inv_grad(GradientOp<ReciprocalGrad>("InvGrad", ReciprocalGradGradient));
 
-// y = √x:  dx = dy / (2 y)
-struct SqrtGrad {
-  template <typename T>
-  static T Apply(T y, T dy) {
-    return T(0.5f) * dy / Conjugated(y);
-  }
-};
 // With respect to y: -dz dx / y;  to dy: dz / (2 y).
 absl::Status SqrtGradGradient(GradientContext& g) {
   const Output quotient = g.Call("RealDiv", {g.OutputGradient(0), g.input(0)});
@@ -61,14 +54,6 @@ absl::Status SqrtGradGradient(GradientContext& g) {
 }
 const OpRegistration sqrt_grad(GradientOp<SqrtGrad>("SqrtGrad", SqrtGradGradient));
 
-// y = x^-½:  dx = -½ dy y³
-struct RsqrtGrad {
-  template <typename T>
-  static T Apply(T y, T dy) {
-    const T conjugate = Conjugated(y);
-    return Multiply(Multiply(T(-0.5f) * dy, conjugate), Multiply(conjugate, conjugate));
-  }
-};
 // With respect to y: -3/2 dz dy y²;  to dy: -½ dz y³.
 absl::Status RsqrtGradGradient(GradientContext& g) {
   const Output y = g.Conjugate(g.input(0));
@@ -81,13 +66,6 @@ absl::Status RsqrtGradGradient(GradientContext& g) {
 }
 const OpRegistration rsqrt_grad(GradientOp<RsqrtGrad>("RsqrtGrad", RsqrtGradGradient));
 
-// y = tanh x:  dx = dy (1 - y²)
-struct TanhGrad {
-  template <typename T>
-  static T Apply(T y, T dy) {
-    return Multiply(dy, T(1) - Multiply(y, y));
-  }
-};
 // With respect to y: -2 dz dy y;  to dy: dz (1 - y²).
 absl::Status TanhGradGradient(GradientContext& g) {
   const Output y = g.Conjugate(g.input(0));

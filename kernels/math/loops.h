@@ -22,32 +22,12 @@
 
 #include "kernels/common/half.h"
 #include "kernels/math/elementwise.h"
+#include "kernels/math/formulas.h"
 
 namespace tandem::math {
 
 template <typename T>
 inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
-template <typename T>
-inline constexpr bool kIsComplex = false;
-template <typename T>
-inline constexpr bool kIsComplex<std::complex<T>> = true;
-template <typename T>
-inline constexpr bool kIsInt = std::is_integral_v<T> && !std::is_same_v<T, bool>;
-
-// The type in which arithmetic of T wraps around without undefined behaviour: unsigned, and at
-// least as wide as int, into which narrower types would be promoted.
-template <typename T, bool = kIsInt<T>>
-struct WrappingOf {
-  using Type = T;
-};
-template <typename T>
-struct WrappingOf<T, true> {
-  using Type =
-      std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, std::make_unsigned_t<T>>;
-};
-template <typename T>
-using Wrapping = typename WrappingOf<T>::Type;
-
 // The same bits without a sign, where an op does not care: signed and unsigned types share loops.
 template <typename T, bool = kIsInt<T>>
 struct UnsignedOf {
@@ -152,25 +132,6 @@ std::vector<TypedUnaryLoop> SignlessUnaryLoops() {
 template <typename Op, typename... Ts>
 std::vector<TypedBinaryLoop> SignlessBinaryLoops() {
   return {TypedBinaryLoop{DataTypeOf<Ts>(), PlainBinary<Op, Unsigned<Ts>>}...};
-}
-
-// a b without the detour for infinities that the language prescribes; as Eigen does it.
-template <typename T>
-std::complex<T> Multiply(std::complex<T> a, std::complex<T> b) {
-  return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
-}
-template <typename T>
-T Multiply(T a, T b) {
-  return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
-}
-
-template <typename T>
-T Conjugated(T x) {
-  if constexpr (kIsComplex<T>) {
-    return std::conj(x);
-  } else {
-    return x;
-  }
 }
 
 }  // namespace tandem::math

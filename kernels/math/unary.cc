@@ -20,13 +20,6 @@ constexpr char kSignedTypes[] =
 
 // --- Signs ---------------------------------------------------------------------------------------
 
-struct Neg {
-  template <typename T>
-  static T Apply(T x) {
-    return static_cast<T>(-static_cast<Wrapping<T>>(x));
-  }
-};
-
 absl::Status NegGradient(GradientContext& g) {
   g.SetInputGradient(0, g.Call("Neg", {g.OutputGradient(0)}));
   return absl::OkStatus();
@@ -43,17 +36,6 @@ TANDEM_OP("Neg")
                               SignlessUnaryLoops<Neg, int8_t, int16_t, int32_t, int64_t>()}),
         kCheap));
 
-struct Abs {
-  template <typename T>
-  static T Apply(T x) {
-    if constexpr (kIsInt<T>) {
-      return x < 0 ? Neg::Apply(x) : x;
-    } else {
-      return std::abs(x);
-    }
-  }
-};
-
 // |x|' = sign(x)
 absl::Status AbsGradient(GradientContext& g) {
   g.SetInputGradient(0, g.Call("Mul", {g.OutputGradient(0), g.Call("Sign", {g.input(0)})}));
@@ -69,21 +51,6 @@ TANDEM_OP("Abs")
     .Cpu(UnaryKernel(
         UnaryLoops<Abs, float, double, Float16, Bfloat16, int8_t, int16_t, int32_t, int64_t>(),
         kCheap));
-
-// -1, 0 or 1; NaN for NaN. For complex numbers x / |x|.
-struct Sign {
-  template <typename T>
-  static T Apply(T x) {
-    if constexpr (kIsComplex<T>) {
-      const auto length = std::abs(x);
-      return length == 0 ? T(0) : x / length;
-    } else if constexpr (std::is_floating_point_v<T>) {
-      return x > 0 ? T(1) : (x < 0 ? T(-1) : x);
-    } else {
-      return static_cast<T>((x > 0) - (x < 0));
-    }
-  }
-};
 
 absl::Status SignGradient(GradientContext& g) {
   g.SetInputGradient(0, g.Call("ZerosLike", {g.input(0)}));
@@ -113,13 +80,6 @@ TANDEM_OP("LogicalNot")
 
 // --- Powers --------------------------------------------------------------------------------------
 
-struct Square {
-  template <typename T>
-  static T Apply(T x) {
-    return Multiply(x, x);
-  }
-};
-
 // (x²)' = 2 x
 absl::Status SquareGradient(GradientContext& g) {
   const Output twice = Scaled(g, 2, g.Conjugate(g.input(0)));
@@ -141,13 +101,6 @@ TANDEM_OP("Square")
                                                  uint16_t, uint32_t, uint64_t>()}),
         kCheap));
 
-struct Sqrt {
-  template <typename T>
-  static T Apply(T x) {
-    return std::sqrt(x);
-  }
-};
-
 // (√x)' = 1 / (2 √x)
 absl::Status SqrtGradient(GradientContext& g) {
   g.SetInputGradient(0, g.Call("SqrtGrad", {g.output(0), g.OutputGradient(0)}));
@@ -162,13 +115,6 @@ TANDEM_OP("Sqrt")
     .Gradient(SqrtGradient)
     .Cpu(UnaryKernel(UnaryLoops<Sqrt, float, double, Float16, Bfloat16, C64, C128>(), kDivision));
 
-struct Rsqrt {
-  template <typename T>
-  static T Apply(T x) {
-    return T(1) / std::sqrt(x);
-  }
-};
-
 // (x^-½)' = -½ x^-3/2
 absl::Status RsqrtGradient(GradientContext& g) {
   g.SetInputGradient(0, g.Call("RsqrtGrad", {g.output(0), g.OutputGradient(0)}));
@@ -182,18 +128,6 @@ TANDEM_OP("Rsqrt")
     .Shape(UnchangedShape)
     .Gradient(RsqrtGradient)
     .Cpu(UnaryKernel(UnaryLoops<Rsqrt, float, double, Float16, Bfloat16, C64, C128>(), kDivision));
-
-struct Reciprocal {
-  template <typename T>
-  static T Apply(T x) {
-    if constexpr (kIsComplex<T>) {
-      // No infinity: it would have no direction.
-      constexpr auto kNan = std::numeric_limits<typename T::value_type>::quiet_NaN();
-      if (x == T(0)) return {kNan, kNan};
-    }
-    return T(1) / x;
-  }
-};
 
 // (1/x)' = -1/x²
 absl::Status ReciprocalGradient(GradientContext& g) {
@@ -216,30 +150,6 @@ const OpRegistration reciprocal(ReciprocalOp("Reciprocal"));
 const OpRegistration inv(ReciprocalOp("Inv"));
 
 // --- Rounding ------------------------------------------------------------------------------------
-
-struct Floor {
-  template <typename T>
-  static T Apply(T x) {
-    return std::floor(x);
-  }
-};
-struct Ceil {
-  template <typename T>
-  static T Apply(T x) {
-    return std::ceil(x);
-  }
-};
-// Halves go to the even neighbour.
-struct Rint {
-  template <typename T>
-  static T Apply(T x) {
-    if constexpr (kIsInt<T>) {
-      return x;
-    } else {
-      return std::rint(x);
-    }
-  }
-};
 
 TANDEM_OP("Floor")
     .Inputs("x:T")
@@ -273,25 +183,6 @@ TANDEM_OP("Round")
         kCheap));
 
 // --- Tests ---------------------------------------------------------------------------------------
-
-struct IsNan {
-  template <typename T>
-  static bool Apply(T x) {
-    return x != x;
-  }
-};
-struct IsInf {
-  template <typename T>
-  static bool Apply(T x) {
-    return std::abs(x) == std::numeric_limits<T>::infinity();
-  }
-};
-struct IsFinite {
-  template <typename T>
-  static bool Apply(T x) {
-    return std::abs(x) <= std::numeric_limits<T>::max();
-  }
-};
 
 TANDEM_OP("IsNan")
     .Inputs("x:T")

@@ -15,6 +15,8 @@
 #include "core/base/status.h"
 #include "gtest/gtest.h"
 #include "runtime/device/conformance/device_calls.h"
+#include "runtime/device/cuda/emulated/emulated_gpu.h"
+#include "runtime/device/cuda/gpu_device.h"
 #include "runtime/device/device.h"
 #include "runtime/device/sim/sim_device.h"
 
@@ -36,6 +38,12 @@ struct Subject {
   absl::StatusOr<std::unique_ptr<Device>> (*with_memory)(int64_t bytes);
 };
 
+// What stands in for GPUs here.
+EmulatedGpuPlatform& EmulatedGpus() {
+  static auto* const platform = new EmulatedGpuPlatform();
+  return *platform;
+}
+
 std::vector<int32_t> Values(const Tensor& tensor) {
   const auto elements = tensor.Elements<int32_t>();
   return std::vector<int32_t>(elements.begin(), elements.end());
@@ -44,6 +52,7 @@ std::vector<int32_t> Values(const Tensor& tensor) {
 class DeviceConformance : public ::testing::TestWithParam<Subject> {
  protected:
   void SetUp() override {
+    SetGpuPlatform(&EmulatedGpus());
     absl::StatusOr<std::shared_ptr<DeviceSet>> devices = DeviceSet::Create({{GetParam().type, 1}});
     ASSERT_TRUE(devices.ok()) << devices.status();
     devices_ = *devices;
@@ -388,6 +397,16 @@ INSTANTIATE_TEST_SUITE_P(Sim, DeviceConformance,
                                                    [](int64_t bytes) {
                                                      return MakeSimDevice(
                                                          "/job:a/replica:0/task:0/device:SIM:0", 0,
+                                                         {.memory_limit = bytes});
+                                                   }}),
+                         TypeName);
+
+INSTANTIATE_TEST_SUITE_P(Gpu, DeviceConformance,
+                         ::testing::Values(Subject{kCuda,
+                                                   [](int64_t bytes) {
+                                                     return MakeGpuDevice(
+                                                         EmulatedGpus(),
+                                                         "/job:a/replica:0/task:0/device:GPU:0", 0,
                                                          {.memory_limit = bytes});
                                                    }}),
                          TypeName);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "core/base/status.h"
@@ -80,7 +81,7 @@ SimMemory::SimMemory(std::string name, size_t limit, char* outside, size_t dista
       distance_(distance),
       inside_(outside + distance) {
   MutexLock lock(mu_);
-  PutLocked(0, limit_);
+  free_.AddRange(0, limit_);
 }
 
 SimMemory::~SimMemory() {
@@ -94,9 +95,11 @@ RefPtr<Buffer> SimMemory::Allocate(size_t bytes) {
   size_t offset = 0;
   {
     MutexLock lock(mu_);
-    if (!TakeLocked(size, &offset)) return nullptr;
+    const std::optional<size_t> taken = free_.Take(size);
+    if (!taken.has_value()) return nullptr;
+    offset = *taken;
     if (!MapLocked(offset + size)) {
-      PutLocked(offset, size);
+      free_.Put(offset, size);
       return nullptr;
     }
     ASAN_UNPOISON_MEMORY_REGION(inside_ + offset, bytes);
@@ -110,38 +113,7 @@ void SimMemory::Free(size_t offset, size_t bytes) {
   const size_t size = RoundUp(std::max<size_t>(bytes, 1), kBufferAlignment);
   MutexLock lock(mu_);
   ASAN_POISON_MEMORY_REGION(inside_ + offset, size);
-  PutLocked(offset, size);
-}
-
-bool SimMemory::TakeLocked(size_t size, size_t* offset) {
-  const auto fit = free_by_size_.lower_bound({size, 0});
-  if (fit == free_by_size_.end()) return false;
-  const auto [block_size, block_offset] = *fit;
-  free_by_size_.erase(fit);
-  free_.erase(block_offset);
-  if (block_size > size) PutLocked(block_offset + size, block_size - size);
-  *offset = block_offset;
-  return true;
-}
-
-void SimMemory::PutLocked(size_t offset, size_t size) {
-  auto next = free_.lower_bound(offset);
-  if (next != free_.begin()) {
-    const auto before = std::prev(next);
-    if (before->first + before->second == offset) {
-      offset = before->first;
-      size += before->second;
-      free_by_size_.erase({before->second, before->first});
-      free_.erase(before);
-    }
-  }
-  if (next != free_.end() && next->first == offset + size) {
-    size += next->second;
-    free_by_size_.erase({next->second, next->first});
-    free_.erase(next);
-  }
-  free_.emplace(offset, size);
-  free_by_size_.emplace(size, offset);
+  free_.Put(offset, size);
 }
 
 bool SimMemory::MapLocked(size_t end) {

@@ -13,9 +13,9 @@
 // (Tensor::Localize). So counts of references, and with them the question whether a kernel may
 // overwrite its input, are the same on both sides, and views need no buffers of their own.
 //
-// Blocks are multiples of kBufferAlignment, taken where they fit best and merged when they are
-// freed. Under the address sanitizer what is free is poisoned, so that kernels which run past the
-// end of a tensor, or use one that is gone, are found here as in host memory.
+// Blocks are multiples of kBufferAlignment. Under the address sanitizer what is free is poisoned, so
+// that kernels which run past the end of a tensor, or use one that is gone, are found here as in
+// host memory.
 //
 // Threads: any. Lifetime: counted; each buffer keeps its memory alive.
 #ifndef TANDEM_RUNTIME_DEVICE_SIM_SIM_MEMORY_H_
@@ -23,16 +23,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <set>
 #include <string>
-#include <utility>
 
 #include "absl/status/statusor.h"
 #include "core/base/mutex.h"
 #include "core/base/ref_counted.h"
 #include "core/tensor/buffer.h"
 #include "core/tensor/tensor.h"
+#include "runtime/device/free_blocks.h"
 
 namespace tandem {
 
@@ -70,9 +68,6 @@ class SimMemory final : public Allocator, public RefCounted {
 
   void* Localize(void* address) const;
   void Free(size_t offset, size_t size);
-  // Takes `size` bytes out of the free blocks; false when none is large enough.
-  bool TakeLocked(size_t size, size_t* offset) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void PutLocked(size_t offset, size_t size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Maps the inside up to `end`; false when the system has no memory.
   bool MapLocked(size_t end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -86,9 +81,7 @@ class SimMemory final : public Allocator, public RefCounted {
 
   Mutex mu_;
   size_t mapped_ ABSL_GUARDED_BY(mu_) = 0;
-  // Free blocks, no two of them adjacent: size by offset, and (size, offset) for the best fit.
-  std::map<size_t, size_t> free_ ABSL_GUARDED_BY(mu_);
-  std::set<std::pair<size_t, size_t>> free_by_size_ ABSL_GUARDED_BY(mu_);
+  FreeBlocks free_ ABSL_GUARDED_BY(mu_);  // By offset.
 };
 
 }  // namespace tandem
