@@ -43,9 +43,11 @@ class FaultPlan {
   void set_is_chief(bool is_chief) { is_chief_ = is_chief; }
   // This process is at the place; kills it if that is planned.
   void Reach(Place place, int64_t step);
-  // A save of a checkpoint into `checkpoints` begins: kills the process, if that is planned, as
-  // soon as there is a new file.
-  void BeginSave(const std::string& checkpoints, int64_t step);
+  // A save of a checkpoint begins: kills the process, if that is planned, before its index, and so
+  // the checkpoint, gets its name.
+  void BeginSave(int64_t step);
+  // A file is about to get this name.
+  void Rename(absl::string_view to);
   // The last step that this process has begun.
   int64_t step() const { return step_; }
   void set_step(int64_t step) { step_ = step; }
@@ -70,7 +72,7 @@ class FaultPlan {
   const int worker_;
   std::vector<Fault> faults_;
   std::atomic<bool> is_chief_{false};
-  std::atomic<bool> watches_{false};
+  std::atomic<const Fault*> due_save_{nullptr};
   std::atomic<int64_t> step_{0};
 };
 

@@ -152,9 +152,7 @@ class Reporter final : public Callback {
   std::string state_name() const override { return "reporter"; }
   // Called where a checkpoint begins, and where another worker is given the state.
   absl::StatusOr<StrategyState> SaveState() override {
-    if (trainer_->is_chief()) {
-      plan_->BeginSave(absl::GetFlag(FLAGS_checkpoint_dir), trainer_->step());
-    }
+    if (trainer_->is_chief()) plan_->BeginSave(trainer_->step());
     StrategyState state;
     state.emplace_back("saves", Tensor::Scalar<int64_t>(++saves_));
     return state;
