@@ -728,9 +728,13 @@ void Mesh::TickLocked(SteadyTime now) {
     // A process that was stopped itself cannot judge others.
     if (slept) peer.heard = now;
     if (now - peer.heard > lost_after) {
-      OnLost(rank, errors::Unavailable("nothing was heard of it for ",
-                                       absl::FormatDuration(options_.lost_after),
-                                       ": it is stopped, or the network between does not work"));
+      // It is told like the others: it may hear what it cannot answer, and only the members know
+      // that the group is over.
+      BreakLocked(errors::Unavailable(Describe(rank), " is lost: nothing was heard of it for ",
+                                      absl::FormatDuration(options_.lost_after),
+                                      ": it is stopped, or the network between does not work"),
+                  true);
+      peer.left = true;
       continue;
     }
     if (now - peer.sent >= heartbeat / 2 && sending_.find(peer.heartbeat) == sending_.end()) {

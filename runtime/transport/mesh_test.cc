@@ -2,6 +2,7 @@
 #include "runtime/transport/mesh.h"
 
 #include <sys/eventfd.h>
+#include <algorithm>
 
 #include "absl/strings/match.h"
 #include "core/base/status.h"
@@ -16,7 +17,7 @@ class FakeTransport final : public Transport {
   const char* name() const override { return "fake"; }
   void Start(FrameReceiver* receiver) override { receiver_ = receiver; }
   void Send(int, const FrameHeader& header, absl::Span<const char>, uint64_t id) override {
-    sent.push_back(header);
+    sent->push_back(header);
     receiver_->OnSent(id);
   }
   void Forget(uint64_t) override {}
@@ -35,7 +36,9 @@ class FakeTransport final : public Transport {
 
   // Before the mesh exists, or from its thread: nobody else touches them then.
   std::vector<std::pair<FrameHeader, std::string>> frames;
-  std::vector<FrameHeader> sent;
+  // Of the test too, which looks at it when the mesh is gone.
+  const std::shared_ptr<std::vector<FrameHeader>> sent =
+      std::make_shared<std::vector<FrameHeader>>();
 
  private:
   const OwnedFd fd_;
@@ -165,11 +168,17 @@ TEST_F(MeshFrames, FramesOfAnotherGenerationAreDropped) {
   EXPECT_TRUE(mesh_->UnclaimedOf(OperationKey()).empty());
 }
 
-TEST_F(MeshFrames, SilenceIsALoss) {
+TEST_F(MeshFrames, SilenceIsALossOfWhichTheSilentOneIsTold) {
+  const auto sent = transport_->sent;
   Start(absl::Milliseconds(300));
   const absl::Status status = observer_.WaitForBroken();
   EXPECT_TRUE(absl::StrContains(status.message(), "worker:1 on b is lost: nothing was heard"))
       << status;
+  mesh_.reset();
+  // It may hear what it cannot answer.
+  EXPECT_EQ(std::count_if(sent->begin(), sent->end(),
+                          [](const FrameHeader& each) { return each.kind == FrameKind::kLost; }),
+            1);
 }
 
 }  // namespace
