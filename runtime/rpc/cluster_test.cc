@@ -365,6 +365,7 @@ TEST(JoinTasks, TheLogSaysWhoIsWaitedFor) {
   JoinTasks({absent}, absl::Milliseconds(300), absl::Milliseconds(50), nullptr,
             [&](const auto& devices) {
               status = devices.status();
+              EXPECT_EQ(absent.use_count(), 1) << "who goes with a call waits for that call";
               joined.Set();
             });
   EXPECT_TRUE(joined.Wait(absl::Now() + absl::Seconds(60)));

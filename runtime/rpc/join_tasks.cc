@@ -169,10 +169,13 @@ class Join : public std::enable_shared_from_this<Join> {
       }
     }
     cancellation_.reset();  // It hangs on the caller's, which may end with `done`.
+    // Those too: a client that went with this object, after `done`, would wait for the call whose
+    // answer has just come (CallSet::EndAll).
+    clients_.clear();
     done_(std::move(result));
   }
 
-  const std::vector<std::shared_ptr<WorkerClient>> clients_;
+  std::vector<std::shared_ptr<WorkerClient>> clients_;  // Until `done`.
   const absl::Duration timeout_;
   const absl::Duration report_every_;
   const absl::Time deadline_;

@@ -15,7 +15,8 @@
 namespace tandem {
 
 // The devices of each task, in the order of `clients`. `done` is called once, on any thread.
-// `cancellation` may be null.
+// `cancellation` may be null. The caller keeps the clients until then, and lets go of them on no
+// thread of gRPC.
 //
 // Every `report_every` the log says who does not answer. DeadlineExceeded, after `timeout`, names
 // them. FailedPrecondition: a task answers under another name than the cluster gives it.
