@@ -10,7 +10,8 @@ trap 'rm -rf "$data"' EXIT
 unset TF_CONFIG TANDEM_DEVICES TANDEM_RENDEZVOUS TANDEM_WORKERS TANDEM_RESTART_COUNT RANK WORLD_SIZE
 
 fail() {
-  echo "demo_workers_test: $*" >&2
+  echo "demo_workers_test, line ${BASH_LINENO[*]}: $*" >&2
+  ls -l "$data" >&2
   [[ -z ${pid:-} ]] || kill -KILL "$pid" 2>/dev/null
   exit 1
 }
