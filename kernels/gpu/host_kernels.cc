@@ -34,7 +34,6 @@ TANDEM_KERNEL("VarHandleOp", MovesValues({"resource"}));
 TANDEM_KERNEL("VarIsInitializedOp", MovesValues({"resource", "is_initialized"}));
 TANDEM_KERNEL("VariableShape", MovesValues({"input", "output"}));
 TANDEM_KERNEL("ReadVariableOp", MovesValues({"resource"}));
-TANDEM_KERNEL("AssignVariableOp", MovesValues({"resource"}));
 TANDEM_KERNEL("DestroyResourceOp", MovesValues({"resource"}));
 
 // --- Control

@@ -181,14 +181,14 @@ struct IsFinite {
 struct Add {
   template <typename T>
   TANDEM_FORMULA T Apply(T x, T y) {
-    return static_cast<T>(x + y);
+    return static_cast<T>(static_cast<Wrapping<T>>(x) + static_cast<Wrapping<T>>(y));
   }
 };
 
 struct Sub {
   template <typename T>
   TANDEM_FORMULA T Apply(T x, T y) {
-    return static_cast<T>(x - y);
+    return static_cast<T>(static_cast<Wrapping<T>>(x) - static_cast<Wrapping<T>>(y));
   }
 };
 

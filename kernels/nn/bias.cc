@@ -11,6 +11,7 @@
 #include "core/op/gradient_context.h"
 #include "core/op/registry.h"
 #include "core/op/shape_context.h"
+#include "kernels/nn/bias_channels.h"
 #include "kernels/nn/column_sums.h"
 #include "kernels/nn/vector_math.h"
 
@@ -30,52 +31,19 @@ struct AdditionType<T> {
 template <typename T>
 using Addend = typename AdditionType<T>::Type;
 
-// Values seen as [outer, channels, inner].
-struct Channels {
-  int64_t outer = 1;
-  int64_t channels = 1;
-  int64_t inner = 1;
-};
-
-// The axis of the channels: the last one, or 1 with "NCHW".
-int ChannelAxisOf(bool channels_first, int rank) { return channels_first ? 1 : rank - 1; }
-
-absl::StatusOr<Channels> Split(const Shape& shape, bool channels_first) {
-  if (shape.rank() < 2) {
-    return errors::InvalidArgument("values must have rank 2 at least, not shape ",
-                                   shape.DebugString());
-  }
-  Channels c;
-  const int axis = ChannelAxisOf(channels_first, shape.rank());
-  for (int i = 0; i < axis; ++i) c.outer *= shape.dim(i);
-  c.channels = shape.dim(axis);
-  for (int i = axis + 1; i < shape.rank(); ++i) c.inner *= shape.dim(i);
-  return c;
-}
-
-// BiasAddV1 has no such attribute.
-bool ChannelsFirst(const AttrMap& attrs) {
-  const auto found = attrs.find("data_format");
-  return found != attrs.end() && *found->second.Get<std::string>() == "NCHW";
-}
-
 template <typename T>
 class BiasAddKernel : public Kernel {
  public:
   absl::Status Init(KernelInit& init) {
-    channels_first_ = ChannelsFirst(init.attrs());
+    channels_first_ = HasChannelsFirst(init.attrs());
     return absl::OkStatus();
   }
 
   absl::Status Compute(KernelContext& c) override {
     const Tensor& value = c.input(0);
     const Tensor& bias = c.input(1);
-    TANDEM_ASSIGN_OR_RETURN(const Channels s, Split(value.shape(), channels_first_));
-    if (!bias.shape().IsVector() || bias.num_elements() != s.channels) {
-      return errors::InvalidArgument("a bias of shape ", bias.shape().DebugString(),
-                                     " does not fit the ", s.channels, " channels of shape ",
-                                     value.shape().DebugString());
-    }
+    TANDEM_ASSIGN_OR_RETURN(const BiasChannels s,
+                            ChannelsForBias(value.shape(), bias.shape(), channels_first_));
     TANDEM_ASSIGN_OR_RETURN(Tensor* const output, c.ForwardOrAllocate({0}, 0, value.shape()));
     const T* const from = value.Elements<T>().data();
     const T* const add = bias.Elements<T>().data();
@@ -117,13 +85,13 @@ template <typename T>
 class BiasAddGradKernel : public Kernel {
  public:
   absl::Status Init(KernelInit& init) {
-    channels_first_ = ChannelsFirst(init.attrs());
+    channels_first_ = HasChannelsFirst(init.attrs());
     return absl::OkStatus();
   }
 
   absl::Status Compute(KernelContext& c) override {
     const Tensor& dy = c.input(0);
-    TANDEM_ASSIGN_OR_RETURN(const Channels s, Split(dy.shape(), channels_first_));
+    TANDEM_ASSIGN_OR_RETURN(const BiasChannels s, ChannelsOf(dy.shape(), channels_first_));
     TANDEM_ASSIGN_OR_RETURN(Tensor* const output, c.AllocateOutput(0, Shape({s.channels})));
     using Sum = Addend<T>;
     const T* const from = dy.Elements<T>().data();

@@ -197,6 +197,19 @@ absl::Status UpdateKernel::ApplyDense(KernelContext& c, int first, int count,
     parts.push_back(part);
     elements += gradient.num_elements();
   }
+  TANDEM_RETURN_IF_ERROR(UpdateParts(c, count, parts, elements, scalars));
+  auto target = targets.begin();
+  for (int member = 0; member < members; ++member) {
+    if (Gradient(c, first + member, count).num_elements() == 0) continue;
+    for (const VariableInput& variable : VariablesOf(member, variables, num_variables_)) {
+      (target++)->Commit(LockedValue(variable));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status UpdateKernel::UpdateParts(KernelContext& c, int, absl::Span<const Part> parts,
+                                       int64_t elements, const void* scalars) const {
   c.parallel().For(elements, cost_, [&](int64_t begin, int64_t end) {
     // The last part that begins at `begin` or before it.
     auto part = std::upper_bound(parts.begin(), parts.end(), begin,
@@ -209,13 +222,6 @@ absl::Status UpdateKernel::ApplyDense(KernelContext& c, int first, int count,
       begin += n;
     }
   });
-  auto target = targets.begin();
-  for (int member = 0; member < members; ++member) {
-    if (Gradient(c, first + member, count).num_elements() == 0) continue;
-    for (const VariableInput& variable : VariablesOf(member, variables, num_variables_)) {
-      (target++)->Commit(LockedValue(variable));
-    }
-  }
   return absl::OkStatus();
 }
 

@@ -70,11 +70,6 @@ class UpdateKernel : public Kernel {
   absl::Status Compute(KernelContext& c) override;
 
  protected:
-  // Finds out from the op's arguments what is what. `compute_type` is the type that Apply computes
-  // in.
-  absl::Status InitLayout(KernelInit& init, DataType compute_type, double nanoseconds_per_element);
-
- private:
   // An argument of the op: one input, or a list with an input for each member. How long lists are
   // is seen when the kernel runs: a session may give one kernel to plans that update different
   // numbers of variables.
@@ -98,10 +93,25 @@ class UpdateKernel : public Kernel {
     Pointers pointers;
     int64_t first = 0;
   };
+  // Finds out from the op's arguments what is what. `compute_type` is the type that Apply computes
+  // in.
+  absl::Status InitLayout(KernelInit& init, DataType compute_type, double nanoseconds_per_element);
+
+  // Puts the scalars, as numbers of the compute type, into `scalars`. On other devices than the CPU
+  // they stay where they are.
+  virtual absl::Status ReadScalars(KernelContext& c, int count, void* scalars) const;
+  // Updates all parts, of `elements` elements together. `scalars`: what ReadScalars made.
+  virtual absl::Status UpdateParts(KernelContext& c, int count, absl::Span<const Part> parts,
+                                   int64_t elements, const void* scalars) const;
+
+  const std::vector<Argument>& scalar_arguments() const { return scalars_; }
+
+ private:
   using Variables = absl::InlinedVector<VariableInput, kMaxUpdateVariables>;
 
-  // Updates `n` elements. Scalars are of the compute type, the rest too.
-  virtual void Apply(const Pointers& pointers, const void* scalars, int64_t n) const = 0;
+  // Updates `n` elements. Scalars are of the compute type, the rest too. Not called of a class with
+  // an UpdateParts of its own.
+  virtual void Apply(const Pointers& pointers, const void* scalars, int64_t n) const {}
   // The same for elements of dtype_, from element `var_offset` and gradient element `grad_offset`
   // on.
   void ApplyAt(const Pointers& pointers, int64_t var_offset, int64_t grad_offset,
@@ -116,7 +126,6 @@ class UpdateKernel : public Kernel {
   }
   // Puts the variables of members from `first` on into the list, as many as are locked at once.
   absl::Status GatherVariables(KernelContext& c, int first, int count, Variables& variables) const;
-  absl::Status ReadScalars(KernelContext& c, int count, void* scalars) const;
   // REQUIRES, for the following: the variables are locked. They are those of whole members.
   absl::Status CheckValues(KernelContext& c, int member, int count,
                            absl::Span<const VariableInput> variables) const;

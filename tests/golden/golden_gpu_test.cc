@@ -8,15 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/graph/attr_proto.h"
 #include "core/op/registry.h"
 #include "gtest/gtest.h"
-#include "kernels/gpu/cublas.h"
 #include "runtime/device/conformance/op_on_device.h"
 #include "runtime/device/cuda/emulated/emulated_cublas.h"
-#include "runtime/device/cuda/emulated/emulated_gpu.h"
-#include "runtime/device/cuda/gpu_device.h"
 #include "runtime/device/device.h"
 #include "tests/golden/golden_cases.h"
 
@@ -42,8 +40,7 @@ Device& Gpu() {
   static Device* const gpu = [] {
     const char* const real = std::getenv("TANDEM_TEST_GPU");
     if (real == nullptr || absl::string_view(real) != "1") {
-      SetGpuPlatform(new EmulatedGpuPlatform());
-      SetCublas(&EmulatedCublas());
+      UseEmulatedGpus(1);
     }
     static const auto devices = DeviceSet::Create({{kCuda, 1}});
     if (!devices.ok()) {
@@ -53,6 +50,16 @@ Device& Gpu() {
     return (*devices)->Find(absl::StrCat((*devices)->prefix(), "/device:GPU:0"));
   }();
   return *gpu;
+}
+
+// Cases that end otherwise on GPUs, by design.
+//
+// Labels lie on the device, where nobody can refuse them without a wait: their rows become not a
+// number, as in TensorFlow.
+const std::set<std::string>& DifferentOnGpus(const std::string& op) {
+  static const std::set<std::string> none;
+  static const std::set<std::string> labels = {"error/label", "error/label_negative"};
+  return op == "SparseSoftmaxCrossEntropyWithLogits" ? labels : none;
 }
 
 class GoldenOnGpu : public ::testing::TestWithParam<std::string> {};
@@ -65,6 +72,7 @@ TEST_P(GoldenOnGpu, AnswersAsTensorFlow) {
   int ran = 0;
   for (const Case& c : file->case_()) {
     if (!c.has_node() || deviations.count(c.name()) > 0) continue;
+    if (DifferentOnGpus(GetParam()).count(c.name()) > 0) continue;
     ++could_run;
     SCOPED_TRACE(absl::StrCat("case ", c.name()));
     AttrMap attrs;
@@ -78,8 +86,13 @@ TEST_P(GoldenOnGpu, AnswersAsTensorFlow) {
     ASSERT_TRUE(inputs.ok()) << inputs.status();
     ASSERT_TRUE(wanted.ok()) << wanted.status();
     if (!HasKernelOn(Gpu(), GetParam(), *inputs, attrs)) continue;
-    ++ran;
     const absl::StatusOr<std::vector<Tensor>> found = RunOpOn(Gpu(), GetParam(), *inputs, attrs);
+    // A form of the op that stays with the CPU, and says so.
+    if (absl::IsUnimplemented(found.status()) &&
+        absl::StrContains(found.status().message(), "on a GPU")) {
+      continue;
+    }
+    ++ran;
     if (c.error_code() != 0) {
       EXPECT_FALSE(found.ok()) << "no error; TensorFlow's code is " << c.error_code();
       continue;

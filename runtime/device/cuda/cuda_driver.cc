@@ -273,7 +273,12 @@ absl::StatusOr<const CudaCalls*> OpenCudaCalls(const std::string& library) {
   }
   TANDEM_CUDA_CALLS(TANDEM_CUDA_FIND)
 #undef TANDEM_CUDA_FIND
-  return static_cast<const CudaCalls*>(calls.release());  // As long as the library.
+  // As long as the library, which is not closed.
+  static Mutex mu;
+  static auto* const opened_calls = new std::vector<std::unique_ptr<const CudaCalls>>();
+  MutexLock lock(mu);
+  opened_calls->push_back(std::move(calls));
+  return opened_calls->back().get();
 }
 
 absl::StatusOr<GpuPlatform*> CudaPlatform() {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "core/tensor/float16.h"
-#include "runtime/device/cuda/emulated/emulated_gpu.h"
+#include "runtime/device/cuda/gpu_device.h"
 
 namespace tandem {
 namespace {
@@ -123,6 +123,13 @@ cublas::Status Gemm(cublas::Handle handle, int op_a, int op_b, int m, int n, int
 const cublas::Calls& EmulatedCublas() {
   static const cublas::Calls calls = {Create, Destroy, SetStream, Gemm};
   return calls;
+}
+
+EmulatedGpuPlatform& UseEmulatedGpus(int devices) {
+  auto* const platform = new EmulatedGpuPlatform({.devices = devices});
+  SetGpuPlatform(platform);
+  SetCublas(&EmulatedCublas());
+  return *platform;
 }
 
 }  // namespace tandem
