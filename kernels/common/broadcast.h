@@ -42,8 +42,8 @@ class BroadcastPlan {
   // True when input `i` has an element of its own for each element of the output.
   bool IsFull(int i) const { return full_[static_cast<size_t>(i)]; }
 
-  // The collapsed dimensions, outermost first: at least one, each with its size and, for each input,
-  // a stride in elements. The innermost stride is 0 or 1.
+  // The collapsed dimensions, outermost first: at least one, each with its size and, for each
+  // input, a stride in elements. The innermost stride is 0 or 1.
   int rank() const { return static_cast<int>(sizes_.size()); }
   int64_t size(int dimension) const { return sizes_[static_cast<size_t>(dimension)]; }
   int64_t stride(int input, int dimension) const {
