@@ -25,7 +25,6 @@ inline constexpr int kFloat64 = 1;
 inline constexpr int kFloat16 = 2;
 inline constexpr int kBfloat16 = 14;
 inline constexpr int kComputeFloat32 = 68;  // CUBLAS_COMPUTE_32F
-inline constexpr int kComputeTensorFloat32 = 77;
 inline constexpr int kComputeFloat64 = 70;
 inline constexpr int kDefaultAlgorithm = -1;
 

@@ -88,18 +88,6 @@ struct FlooredRemainder {
     return remainder != 0 && (remainder < 0) != (y < 0) ? static_cast<T>(remainder + y) : remainder;
   }
 };
-struct Quotient {
-  template <typename T>
-  static T Apply(T x, T y) {
-    return x / y;
-  }
-};
-struct QuotientOrZero {
-  template <typename T>
-  static T Apply(T x, T y) {
-    return y == T(0) ? T(0) : x / y;
-  }
-};
 
 OpDefBuilder DivisionOp(const char* name, const char* types) {
   return OpDefBuilder(name).Inputs("x:T, y:T").Outputs("z:T").Attrs(types).Shape(BroadcastShape);

@@ -97,38 +97,35 @@ class BinaryOnGpu final : public Kernel {
 };
 
 template <typename Make>
-KernelDef ForTypes(const std::string& name, const char* type_attr, std::vector<DataType> types,
-                   Make make) {
+KernelDef ForTypes(const std::string& name, std::vector<DataType> types, Make make) {
   KernelDef def;
   def.device = kCuda;
-  def.types = {{type_attr, std::move(types)}};
-  def.factory = [name, attr = std::string(type_attr),
-                 make](KernelInit& init) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-    return make(init, absl::StrCat(name, "_", DataTypeName(init.Attr<DataType>(attr))));
+  def.types = {{"T", std::move(types)}};
+  def.factory = [name, make](KernelInit& init) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    return make(init, absl::StrCat(name, "_", DataTypeName(init.Attr<DataType>("T"))));
   };
   return def;
 }
 
 }  // namespace
 
-KernelDef GpuUnaryKernel(const GpuCode& code, const std::string& name, std::vector<DataType> types,
-                         const char* type_attr) {
-  return ForTypes(name, type_attr, std::move(types), [&code](KernelInit&, std::string function) {
+KernelDef GpuUnaryKernel(const GpuCode& code, const std::string& name,
+                         std::vector<DataType> types) {
+  return ForTypes(name, std::move(types), [&code](KernelInit&, std::string function) {
     return std::make_unique<UnaryOnGpu>(code, std::move(function));
   });
 }
 
 KernelDef GpuBinaryKernel(const GpuCode& code, const std::string& name, std::vector<DataType> types,
                           bool same_shape) {
-  return ForTypes(name, "T", std::move(types),
-                  [&code, same_shape](KernelInit&, std::string function) {
-                    return std::make_unique<BinaryOnGpu>(code, std::move(function), same_shape);
-                  });
+  return ForTypes(name, std::move(types), [&code, same_shape](KernelInit&, std::string function) {
+    return std::make_unique<BinaryOnGpu>(code, std::move(function), same_shape);
+  });
 }
 
 KernelDef GpuEqualityKernel(const GpuCode& code, const std::string& name,
                             std::vector<DataType> types, bool when_incompatible) {
-  return ForTypes(name, "T", std::move(types),
+  return ForTypes(name, std::move(types),
                   [&code, when_incompatible](KernelInit& init, std::string function) {
                     auto kernel = std::make_unique<BinaryOnGpu>(code, std::move(function), false);
                     if (!init.Attr<bool>("incompatible_shape_error")) {

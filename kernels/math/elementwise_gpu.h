@@ -30,9 +30,8 @@ inline const std::vector<DataType> kGpuNumbers = {kFloat32,  kFloat64, kFloat16,
 
 // Names of functions follow from the op's and the type's: "Neg_float32".
 
-// A kernel of one input for these types of `type_attr`.
-KernelDef GpuUnaryKernel(const GpuCode& code, const std::string& name, std::vector<DataType> types,
-                         const char* type_attr = "T");
+// A kernel of one input.
+KernelDef GpuUnaryKernel(const GpuCode& code, const std::string& name, std::vector<DataType> types);
 // A kernel of two inputs that broadcast; or, with `same_shape`, that must have the same shape, as
 // gradients from (y, dy) have.
 KernelDef GpuBinaryKernel(const GpuCode& code, const std::string& name, std::vector<DataType> types,

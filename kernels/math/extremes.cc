@@ -4,6 +4,7 @@
 #include "core/op/gradient_context.h"
 #include "core/op/registry.h"
 #include "kernels/math/reduce_loops.h"
+#include "kernels/math/reduction_formulas.h"
 #include "kernels/math/reduction_gradients.h"
 
 namespace tandem::math {
@@ -13,47 +14,6 @@ constexpr char kAttrs[] =
     "keep_dims:bool=False; T:type{float32,float64,int32,uint8,int16,int8,int64,bfloat16,uint16,"
     "float16,uint32,uint64,qint8,quint8,qint32,qint16,quint16}; Tidx:type{int32,int64}=int32";
 
-// A NaN wins.
-struct Max {
-  template <typename T>
-  static T Neutral() {
-    if constexpr (std::is_floating_point_v<T>) return -std::numeric_limits<T>::infinity();
-    return std::numeric_limits<T>::lowest();
-  }
-  template <typename T>
-  static T Combine(T acc, T x) {
-    if constexpr (std::is_floating_point_v<T>) {
-      const T larger = acc > x ? acc : x;  // x when either is NaN.
-      return acc != acc ? acc : larger;
-    } else {
-      return acc > x ? acc : x;
-    }
-  }
-  template <typename T>
-  static T Finish(T acc, int64_t) {
-    return acc;
-  }
-};
-struct Min {
-  template <typename T>
-  static T Neutral() {
-    if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::infinity();
-    return std::numeric_limits<T>::max();
-  }
-  template <typename T>
-  static T Combine(T acc, T x) {
-    if constexpr (std::is_floating_point_v<T>) {
-      const T smaller = acc < x ? acc : x;
-      return acc != acc ? acc : smaller;
-    } else {
-      return acc < x ? acc : x;
-    }
-  }
-  template <typename T>
-  static T Finish(T acc, int64_t) {
-    return acc;
-  }
-};
 struct All {
   template <typename T>
   static T Neutral() {

@@ -199,6 +199,20 @@ struct Mul {
   }
 };
 
+struct Quotient {
+  template <typename T>
+  TANDEM_FORMULA T Apply(T x, T y) {
+    return x / y;
+  }
+};
+
+struct QuotientOrZero {
+  template <typename T>
+  TANDEM_FORMULA T Apply(T x, T y) {
+    return y == T(0) ? T(0) : x / y;
+  }
+};
+
 struct SquaredDifference {
   template <typename T>
   TANDEM_FORMULA T Apply(T x, T y) {
@@ -298,6 +312,14 @@ struct TanhGrad {
   template <typename T>
   TANDEM_FORMULA T Apply(T y, T dy) {
     return Multiply(dy, T(1) - Multiply(y, y));
+  }
+};
+
+// y = sigmoid x:  dx = dy y (1 - y)
+struct SigmoidGrad {
+  template <typename T>
+  TANDEM_FORMULA T Apply(T y, T dy) {
+    return Multiply(Multiply(dy, y), T(1) - y);
   }
 };
 

@@ -77,13 +77,6 @@ absl::Status TanhGradGradient(GradientContext& g) {
 }
 const OpRegistration tanh_grad(GradientOp<TanhGrad>("TanhGrad", TanhGradGradient));
 
-// y = sigmoid x:  dx = dy y (1 - y)
-struct SigmoidGrad {
-  template <typename T>
-  static T Apply(T y, T dy) {
-    return Multiply(Multiply(dy, y), T(1) - y);
-  }
-};
 // With respect to y: dz dy (1 - 2 y);  to dy: dz y (1 - y).
 absl::Status SigmoidGradGradient(GradientContext& g) {
   const Output y = g.Conjugate(g.input(0));

@@ -2,71 +2,13 @@
 // results out of these. Pieces depend on shapes alone, so the same input gives the same bits.
 #include "core/kernel/gpu_code.h"
 #include "core/kernel/gpu_number.h"
-#include "kernels/math/formulas.h"
+#include "kernels/math/reduction_formulas.h"
 
 namespace tandem::math {
 namespace {
 
 // Of one block's threads; a power of two.
 constexpr int kThreads = 256;
-
-struct SumOf {
-  template <typename C>
-  static TANDEM_GPU_INLINE C Neutral() {
-    return C(0);
-  }
-  template <typename C>
-  static TANDEM_GPU_INLINE C Combine(C a, C b) {
-    return Add::Apply(a, b);
-  }
-};
-struct ProdOf {
-  template <typename C>
-  static TANDEM_GPU_INLINE C Neutral() {
-    return C(1);
-  }
-  template <typename C>
-  static TANDEM_GPU_INLINE C Combine(C a, C b) {
-    return Mul::Apply(a, b);
-  }
-};
-// The lowest number there is, infinities included.
-template <typename C>
-TANDEM_GPU_INLINE C Lowest() {
-  if constexpr (std::numeric_limits<C>::has_infinity) {
-    return -std::numeric_limits<C>::infinity();
-  } else {
-    return std::numeric_limits<C>::lowest();
-  }
-}
-template <typename C>
-TANDEM_GPU_INLINE C Highest() {
-  if constexpr (std::numeric_limits<C>::has_infinity) {
-    return std::numeric_limits<C>::infinity();
-  } else {
-    return std::numeric_limits<C>::max();
-  }
-}
-struct MaxOf {
-  template <typename C>
-  static TANDEM_GPU_INLINE C Neutral() {
-    return Lowest<C>();
-  }
-  template <typename C>
-  static TANDEM_GPU_INLINE C Combine(C a, C b) {
-    return Maximum::Apply(a, b);
-  }
-};
-struct MinOf {
-  template <typename C>
-  static TANDEM_GPU_INLINE C Neutral() {
-    return Highest<C>();
-  }
-  template <typename C>
-  static TANDEM_GPU_INLINE C Combine(C a, C b) {
-    return Minimum::Apply(a, b);
-  }
-};
 
 // A grid of up to three dimensions, the outermost first: the sizes of the inner two, and strides.
 struct Grid {
@@ -156,31 +98,31 @@ TANDEM_GPU_INLINE void Finish(const void* partial, void* y, int64_t kept, int64_
       int64_t kd1, int64_t kd2, int64_t ks0, int64_t ks1, int64_t ks2, int64_t rd1, int64_t rd2, \
       int64_t rs0, int64_t rs1, int64_t rs2
 
-#define TANDEM_GPU_REDUCTION(name, Op, type_name, Type)                                     \
-  TANDEM_GPU_BLOCKS(name##Rows_##type_name, TANDEM_GPU_REDUCTION_ARGUMENTS) {               \
-    Rows<Op, Type>(x, partial, kept, reduced, pieces, length, {kd1, kd2, ks0, ks1, ks2},    \
-                   {rd1, rd2, rs0, rs1, rs2});                                              \
-  }                                                                                         \
-  TANDEM_GPU_THREADS(name##Columns_##type_name, TANDEM_GPU_REDUCTION_ARGUMENTS) {           \
-    Columns<Op, Type>(x, partial, kept, reduced, pieces, length, {kd1, kd2, ks0, ks1, ks2}, \
-                      {rd1, rd2, rs0, rs1, rs2});                                           \
-  }                                                                                         \
-  TANDEM_GPU_THREADS(name##Finish_##type_name, const void* partial, void* y, int64_t kept,  \
-                     int64_t pieces, double divisor) {                                      \
-    Finish<Op, Type>(partial, y, kept, pieces, divisor);                                    \
+#define TANDEM_GPU_REDUCTION(name, type_name, Type)                                           \
+  TANDEM_GPU_BLOCKS(name##Rows_##type_name, TANDEM_GPU_REDUCTION_ARGUMENTS) {                 \
+    Rows<name, Type>(x, partial, kept, reduced, pieces, length, {kd1, kd2, ks0, ks1, ks2},    \
+                     {rd1, rd2, rs0, rs1, rs2});                                              \
+  }                                                                                           \
+  TANDEM_GPU_THREADS(name##Columns_##type_name, TANDEM_GPU_REDUCTION_ARGUMENTS) {             \
+    Columns<name, Type>(x, partial, kept, reduced, pieces, length, {kd1, kd2, ks0, ks1, ks2}, \
+                        {rd1, rd2, rs0, rs1, rs2});                                           \
+  }                                                                                           \
+  TANDEM_GPU_THREADS(name##Finish_##type_name, const void* partial, void* y, int64_t kept,    \
+                     int64_t pieces, double divisor) {                                        \
+    Finish<name, Type>(partial, y, kept, pieces, divisor);                                    \
   }
 
-#define TANDEM_GPU_REDUCTIONS(name, Op)                 \
-  TANDEM_GPU_REDUCTION(name, Op, float32, float)        \
-  TANDEM_GPU_REDUCTION(name, Op, float64, double)       \
-  TANDEM_GPU_REDUCTION(name, Op, float16, GpuFloat16)   \
-  TANDEM_GPU_REDUCTION(name, Op, bfloat16, GpuBfloat16) \
-  TANDEM_GPU_REDUCTION(name, Op, int32, int32_t)        \
-  TANDEM_GPU_REDUCTION(name, Op, int64, int64_t)
+#define TANDEM_GPU_REDUCTIONS(name)                 \
+  TANDEM_GPU_REDUCTION(name, float32, float)        \
+  TANDEM_GPU_REDUCTION(name, float64, double)       \
+  TANDEM_GPU_REDUCTION(name, float16, GpuFloat16)   \
+  TANDEM_GPU_REDUCTION(name, bfloat16, GpuBfloat16) \
+  TANDEM_GPU_REDUCTION(name, int32, int32_t)        \
+  TANDEM_GPU_REDUCTION(name, int64, int64_t)
 
-TANDEM_GPU_REDUCTIONS(Sum, SumOf)
-TANDEM_GPU_REDUCTIONS(Prod, ProdOf)
-TANDEM_GPU_REDUCTIONS(Max, MaxOf)
-TANDEM_GPU_REDUCTIONS(Min, MinOf)
+TANDEM_GPU_REDUCTIONS(Sum)
+TANDEM_GPU_REDUCTIONS(Prod)
+TANDEM_GPU_REDUCTIONS(Max)
+TANDEM_GPU_REDUCTIONS(Min)
 
 }  // namespace tandem::math

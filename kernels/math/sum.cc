@@ -6,6 +6,7 @@
 #include "core/op/registry.h"
 #include "kernels/math/gradient_helpers.h"
 #include "kernels/math/reduce_loops.h"
+#include "kernels/math/reduction_formulas.h"
 #include "kernels/math/reduction_gradients.h"
 
 namespace tandem::math {
@@ -18,21 +19,6 @@ constexpr char kAttrs[] =
     "keep_dims:bool=False; T:type{float32,float64,int32,uint8,int16,int8,complex64,int64,qint8,"
     "quint8,qint32,bfloat16,qint16,quint16,uint16,complex128,float16,uint32,uint64}; "
     "Tidx:type{int32,int64}=int32";
-// Integers wrap around.
-struct Sum {
-  template <typename T>
-  static T Neutral() {
-    return T(0);
-  }
-  template <typename T>
-  static T Combine(T acc, T x) {
-    return static_cast<T>(acc + x);
-  }
-  template <typename T>
-  static T Finish(T acc, int64_t) {
-    return acc;
-  }
-};
 // A mean is a sum that is divided at the end; of integers, truncated.
 template <typename T>
 void FinishMean(const void* acc, void* y, int64_t n, int64_t count) {
@@ -49,20 +35,6 @@ void FinishMean(const void* acc, void* y, int64_t n, int64_t count) {
     }
   }
 }
-struct Prod {
-  template <typename T>
-  static T Neutral() {
-    return T(1);
-  }
-  template <typename T>
-  static T Combine(T acc, T x) {
-    return Multiply(acc, x);
-  }
-  template <typename T>
-  static T Finish(T acc, int64_t) {
-    return acc;
-  }
-};
 template <typename Op>
 std::vector<Reducer> FloatReducers() {
   return Reducers<Op, float, double, Float16, Bfloat16, C64, C128>();

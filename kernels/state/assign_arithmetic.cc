@@ -25,38 +25,20 @@ absl::Status HandleShape(ShapeContext& c) {
 
 template <Combination combination>
 absl::Status Change(KernelContext& c) {
-  const bool by_reference = c.input_slot(0).state == Slot::State::kReference;
-  const absl::StatusCode missing =
-      by_reference ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kNotFound;
-  TANDEM_ASSIGN_OR_RETURN(const VariableInput variable, GetVariable(c, 0, missing));
-  const Tensor& change = c.input(1);
-  TANDEM_RETURN_IF_ERROR(CheckType(variable, change.dtype()));
-  {
-    MutexLock lock(variable->mu());
-    Tensor& value = variable->value();
-    if (!value.is_valid()) return variable.NotInitialized(missing);
-    if (value.shape() != change.shape()) {
-      return errors::InvalidArgument("variable '", variable.name(), "' has shape ",
-                                     value.shape().DebugString(), " and what changes it ",
-                                     change.shape().DebugString(), "; they must be the same");
-    }
-    const CombineFunction combine = FindCombineFunction(change.dtype(), combination);
+  return ChangeVariable(c, [&c](void* to, const Tensor& value, const Tensor& change) {
+    const DataType dtype = change.dtype();
+    const CombineFunction combine = FindCombineFunction(dtype, combination);
     if (combine == nullptr) {
-      return errors::InvalidArgument("variables of type ", DataTypeName(change.dtype()),
+      return errors::InvalidArgument("variables of type ", DataTypeName(dtype),
                                      " cannot be added to");
     }
-    TANDEM_ASSIGN_OR_RETURN(Overwrite target, Overwrite::Begin(c, value));
-    const DataType dtype = change.dtype();
     const double cost = 3 * array::kNanosecondsPerByte * static_cast<double>(DataTypeSize(dtype));
     c.parallel().For(value.num_elements(), cost, [&](int64_t begin, int64_t end) {
-      combine(array::ElementAt(dtype, target.data(), begin),
-              array::ElementAt(dtype, value.data(), begin),
+      combine(array::ElementAt(dtype, to, begin), array::ElementAt(dtype, value.data(), begin),
               array::ElementAt(dtype, change.data(), begin), /*b_is_scalar=*/false, end - begin);
     });
-    target.Commit(value);
-  }
-  if (by_reference) c.SetOutputReference(0, variable.variable);
-  return absl::OkStatus();
+    return absl::OkStatus();
+  });
 }
 
 TANDEM_OP("AssignAdd")

@@ -158,19 +158,10 @@ class AssignKernel : public Kernel {
   }
 
   absl::Status Compute(KernelContext& c) override {
-    TANDEM_ASSIGN_OR_RETURN(const VariableInput variable,
-                            GetVariable(c, 0, absl::StatusCode::kNotFound));
-    TANDEM_RETURN_IF_ERROR(CheckType(variable, c.input(1).dtype()));
-    Variable& target = *variable.variable;
-    MutexLock lock(target.mu());
-    const Tensor& old = target.value();
-    if (validate_shape_ && old.is_valid() && old.shape() != c.input(1).shape()) {
-      return errors::InvalidArgument("variable '", variable.name(), "' has shape ",
-                                     old.shape().DebugString(), " and the new value ",
-                                     c.input(1).shape().DebugString(),
-                                     "; with validate_shape they must be the same");
-    }
-    return Store(c, 1, target);
+    return AssignByHandle(c, validate_shape_, [&c](void* to, const Tensor& from) {
+      CopyElements(c.parallel(), from.dtype(), to, from.data(), from.num_elements());
+      return absl::OkStatus();
+    });
   }
 
  private:

@@ -92,7 +92,7 @@ void CopyElements(ParallelRunner& parallel, DataType dtype, void* to, const void
   });
 }
 
-absl::Status Store(KernelContext& c, int i, Variable& variable) {
+absl::Status Store(KernelContext& c, int i, Variable& variable, CopyTensor copy) {
   Tensor value = c.TakeInput(i);
   Tensor& old = variable.value();
   // A small part of a large buffer would keep all of it.
@@ -104,8 +104,30 @@ absl::Status Store(KernelContext& c, int i, Variable& variable) {
   if (!old.is_valid() || old.shape() != value.shape() || !old.OwnsBufferAlone()) {
     TANDEM_ASSIGN_OR_RETURN(old, c.AllocateTemporary(value.dtype(), value.shape()));
   }
-  CopyElements(c.parallel(), value.dtype(), old.mutable_data(), value.data(), value.num_elements());
-  return absl::OkStatus();
+  return copy(old.mutable_data(), value);
+}
+
+absl::Status Store(KernelContext& c, int i, Variable& variable) {
+  return Store(c, i, variable, [&c](void* to, const Tensor& from) {
+    CopyElements(c.parallel(), from.dtype(), to, from.data(), from.num_elements());
+    return absl::OkStatus();
+  });
+}
+
+absl::Status AssignByHandle(KernelContext& c, bool validate_shape, CopyTensor copy) {
+  TANDEM_ASSIGN_OR_RETURN(const VariableInput variable,
+                          GetVariable(c, 0, absl::StatusCode::kNotFound));
+  TANDEM_RETURN_IF_ERROR(CheckType(variable, c.input(1).dtype()));
+  Variable& target = *variable.variable;
+  MutexLock lock(target.mu());
+  const Tensor& old = target.value();
+  if (validate_shape && old.is_valid() && old.shape() != c.input(1).shape()) {
+    return errors::InvalidArgument("variable '", variable.name(), "' has shape ",
+                                   old.shape().DebugString(), " and the new value ",
+                                   c.input(1).shape().DebugString(),
+                                   "; with validate_shape they must be the same");
+  }
+  return Store(c, 1, target, copy);
 }
 
 absl::Status MakeSole(KernelContext& c, Tensor& value) {
@@ -125,6 +147,32 @@ absl::StatusOr<Overwrite> Overwrite::Begin(KernelContext& c, Tensor& value) {
     TANDEM_ASSIGN_OR_RETURN(overwrite.fresh_, c.AllocateTemporary(value.dtype(), value.shape()));
   }
   return overwrite;
+}
+
+absl::Status ChangeVariable(KernelContext& c, CombineTensors combine) {
+  const bool by_reference = c.input_slot(0).state == Slot::State::kReference;
+  const absl::StatusCode missing =
+      by_reference ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kNotFound;
+  TANDEM_ASSIGN_OR_RETURN(const VariableInput variable, GetVariable(c, 0, missing));
+  const Tensor& change = c.input(1);
+  TANDEM_RETURN_IF_ERROR(CheckType(variable, change.dtype()));
+  {
+    MutexLock lock(variable->mu());
+    Tensor& value = variable->value();
+    if (!value.is_valid()) return variable.NotInitialized(missing);
+    if (value.shape() != change.shape()) {
+      return errors::InvalidArgument("variable '", variable.name(), "' has shape ",
+                                     value.shape().DebugString(), " and what changes it ",
+                                     change.shape().DebugString(), "; they must be the same");
+    }
+    if (value.num_elements() > 0) {
+      TANDEM_ASSIGN_OR_RETURN(Overwrite target, Overwrite::Begin(c, value));
+      TANDEM_RETURN_IF_ERROR(combine(target.data(), value, change));
+      target.Commit(value);
+    }
+  }
+  if (by_reference) c.SetOutputReference(0, variable.variable);
+  return absl::OkStatus();
 }
 
 // The analysis does not follow a number of locks that is known at run time only.

@@ -51,9 +51,17 @@ absl::Status CheckType(const VariableInput& variable, DataType wanted);
 void CopyElements(ParallelRunner& parallel, DataType dtype, void* to, const void* from,
                   int64_t count);
 
+// Copies all elements of a tensor, in the device's memory.
+using CopyTensor = absl::FunctionRef<absl::Status(void* to, const Tensor& from)>;
+
 // Makes input `i` the variable's value: takes its memory when nobody else holds it, else copies.
 absl::Status Store(KernelContext& c, int i, Variable& variable)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(variable.mu());
+absl::Status Store(KernelContext& c, int i, Variable& variable, CopyTensor copy)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(variable.mu());
+
+// AssignVariableOp: Store, for the variable behind the handle in input 0 and the value in input 1.
+absl::Status AssignByHandle(KernelContext& c, bool validate_shape, CopyTensor copy);
 
 // Gives `value`, a variable's, memory of its own, with the same contents.
 absl::Status MakeSole(KernelContext& c, Tensor& value);
@@ -72,6 +80,14 @@ class Overwrite {
   void* data_ = nullptr;
   Tensor fresh_;
 };
+
+// to = value combined with change, which have one type and shape and elements.
+using CombineTensors =
+    absl::FunctionRef<absl::Status(void* to, const Tensor& value, const Tensor& change)>;
+
+// AssignAdd and its kin, by reference and by handle: changes the variable behind input 0 by the
+// value in input 1.
+absl::Status ChangeVariable(KernelContext& c, CombineTensors combine);
 
 // Runs `body` while the locks of all variables are held; they are taken in one order by all, so
 // that nobody waits in a circle. REQUIRES: the variables are distinct.

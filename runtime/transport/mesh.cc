@@ -237,7 +237,7 @@ char* Mesh::Place(int peer, const FrameHeader& header) {
 void Mesh::OnFrame(int peer, const FrameHeader& header, absl::Span<const char> payload) {
   if (header.magic != kFrameMagic || header.payload_bytes > kMaxPayload ||
       payload.size() != header.payload_bytes) {
-    OnLost(peer, errors::DataLoss("it sent what is no frame"));
+    LoseLocked(peer, errors::DataLoss("it sent what is no frame"));
     return;
   }
   // From a group that is over.
@@ -278,13 +278,13 @@ void Mesh::OnFrame(int peer, const FrameHeader& header, absl::Span<const char> p
     case FrameKind::kHeartbeat:
       return;
   }
-  OnLost(peer, errors::DataLoss("it sent a frame of an unknown kind"));
+  LoseLocked(peer, errors::DataLoss("it sent a frame of an unknown kind"));
 }
 
 void Mesh::OnDataLocked(int peer, const FrameHeader& header, absl::Span<const char> payload) {
   if (header.offset > header.message_bytes ||
       payload.size() > header.message_bytes - header.offset) {
-    OnLost(peer, errors::DataLoss("it sent a frame that reaches beyond its message"));
+    LoseLocked(peer, errors::DataLoss("it sent a frame that reaches beyond its message"));
     return;
   }
   if (!broken_.ok() || IsForgottenLocked(header.tag.operation)) return;
@@ -292,12 +292,12 @@ void Mesh::OnDataLocked(int peer, const FrameHeader& header, absl::Span<const ch
   const auto found = p.receives.find(header.tag);
   if (found == p.receives.end()) {
     if (payload.size() != header.message_bytes || payload.size() > kEagerBytes) {
-      OnLost(peer, errors::DataLoss("it sent a large message that nobody asked for"));
+      LoseLocked(peer, errors::DataLoss("it sent a large message that nobody asked for"));
       return;
     }
     if (p.early_bytes + payload.size() > kMaxUnclaimedBytes) {
-      OnLost(peer, errors::ResourceExhausted("it sent ", kMaxUnclaimedBytes,
-                                             " bytes that nobody here asked for"));
+      LoseLocked(peer, errors::ResourceExhausted("it sent ", kMaxUnclaimedBytes,
+                                                 " bytes that nobody here asked for"));
       return;
     }
     Early& early = p.early[header.tag];
@@ -337,8 +337,8 @@ void Mesh::OnAnnounceLocked(int peer, const FrameHeader& header) {
   if (found == p.waiting.end()) {
     constexpr size_t kMaxAnnounced = 1 << 20;
     if (p.announced.size() >= kMaxAnnounced) {
-      OnLost(peer, errors::ResourceExhausted("it asked for ", kMaxAnnounced,
-                                             " messages that nobody here sends"));
+      LoseLocked(peer, errors::ResourceExhausted("it asked for ", kMaxAnnounced,
+                                                 " messages that nobody here sends"));
       return;
     }
     p.announced[header.tag] = {header.label, header.offset};
@@ -369,8 +369,15 @@ void Mesh::OnSent(uint64_t id) {
 void Mesh::OnLost(int peer, const absl::Status& why) {
   Peer& p = peers_[static_cast<size_t>(peer)];
   if (p.left) return;
-  p.left = true;
+  p.left = true;  // There is no way to tell it.
   BreakLocked(errors::Unavailable(Describe(peer), " is lost: ", why.message()), true);
+}
+
+void Mesh::LoseLocked(int peer, const absl::Status& why) {
+  Peer& p = peers_[static_cast<size_t>(peer)];
+  if (p.left) return;
+  BreakLocked(errors::Unavailable(Describe(peer), " is lost: ", why.message()), true);
+  p.left = true;
 }
 
 // Ends.
@@ -728,13 +735,10 @@ void Mesh::TickLocked(SteadyTime now) {
     // A process that was stopped itself cannot judge others.
     if (slept) peer.heard = now;
     if (now - peer.heard > lost_after) {
-      // It is told like the others: it may hear what it cannot answer, and only the members know
-      // that the group is over.
-      BreakLocked(errors::Unavailable(Describe(rank), " is lost: nothing was heard of it for ",
-                                      absl::FormatDuration(options_.lost_after),
-                                      ": it is stopped, or the network between does not work"),
-                  true);
-      peer.left = true;
+      LoseLocked(rank,
+                 errors::Unavailable("nothing was heard of it for ",
+                                     absl::FormatDuration(options_.lost_after),
+                                     ": it is stopped, or the network between does not work"));
       continue;
     }
     if (now - peer.sent >= heartbeat / 2 && sending_.find(peer.heartbeat) == sending_.end()) {

@@ -224,6 +224,9 @@ class Mesh final : public FrameReceiver {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void DropLocked(const OperationKey& operation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void BreakLocked(const absl::Status& why, bool tell) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Gives up a peer whose connection is there. It is told like the others: it may hear what it
+  // cannot answer. For transports, and so without the analysis, as OnLost.
+  void LoseLocked(int peer, const absl::Status& why) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   bool IsForgottenLocked(const OperationKey& operation) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return forgotten_.find(operation) != forgotten_.end();
   }

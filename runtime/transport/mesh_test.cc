@@ -91,6 +91,12 @@ FrameHeader Data(uint64_t message, uint64_t offset, uint64_t payload) {
   return header;
 }
 
+// How often somebody was told that the group is over.
+int64_t CountLost(const std::vector<FrameHeader>& sent) {
+  return std::count_if(sent.begin(), sent.end(),
+                       [](const FrameHeader& each) { return each.kind == FrameKind::kLost; });
+}
+
 class MeshFrames : public ::testing::Test {
  protected:
   void Give(const FrameHeader& header, const std::string& payload) {
@@ -117,10 +123,13 @@ TEST_F(MeshFrames, NonsenseBreaksTheMeshAndNamesThePeer) {
   FrameHeader header = Data(0, 0, 0);
   header.magic = 12345;
   Give(header, "");
+  const auto sent = transport_->sent;
   Start();
   const absl::Status status = observer_.WaitForBroken();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(absl::StrContains(status.message(), "worker:1 on b is lost")) << status;
+  mesh_.reset();
+  EXPECT_EQ(CountLost(*sent), 1) << "it is told what was wrong with it";
 }
 
 TEST_F(MeshFrames, AFrameBeyondItsMessageBreaksTheMesh) {
@@ -176,9 +185,7 @@ TEST_F(MeshFrames, SilenceIsALossOfWhichTheSilentOneIsTold) {
       << status;
   mesh_.reset();
   // It may hear what it cannot answer.
-  EXPECT_EQ(std::count_if(sent->begin(), sent->end(),
-                          [](const FrameHeader& each) { return each.kind == FrameKind::kLost; }),
-            1);
+  EXPECT_EQ(CountLost(*sent), 1);
 }
 
 }  // namespace

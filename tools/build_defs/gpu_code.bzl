@@ -17,7 +17,7 @@ load(":tandem.bzl", "tandem_cc_library", "tandem_kernel_library")
 # Of the last one, code for newer devices is kept as PTX, too, which the driver compiles.
 ARCHITECTURES = {
     "default": ["80", "90"],
-    # What continuous integration compiles.
+    # Quicker.
     "one": ["80"],
 }
 
@@ -133,7 +133,6 @@ def tandem_gpu_code(name, src, hdrs = [], visibility = None):
         name = name,
         srcs = [name + ".cc"],
         hdrs = [name + ".h"],
-        defines = [],
         local_defines = select({
             "//tools/build_defs:cuda": ["TANDEM_CUDA"],
             "//conditions:default": [],

@@ -1,11 +1,11 @@
 // The host's CPU. Kernels run on the executor's thread; the queue's methods are not used.
 #include <memory>
-#include <random>
 #include <string>
 #include <utility>
 
 #include "core/base/status.h"
 #include "runtime/device/device.h"
+#include "runtime/device/incarnation.h"
 #include "runtime/threads/inner_loop.h"
 
 namespace tandem {
@@ -32,10 +32,6 @@ class CpuDevice final : public Device {
   void AfterQueue(Done done) override { done(absl::OkStatus()); }
 
  private:
-  static uint64_t RandomIncarnation() {
-    std::random_device random;
-    return (uint64_t{random()} << 32) | random();
-  }
   absl::Status NotQueued() const {
     return errors::Internal("device ", name(),
                             " has no queue; its kernels run where they are called");

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
+#include "kernels/gpu/library.h"
 
 namespace tandem {
 namespace {
@@ -155,11 +157,10 @@ class CudaContext final : public GpuContext {
                       absl::Span<const GpuArgument> arguments, GpuStream stream) override {
     TANDEM_RETURN_IF_ERROR(MakeCurrent());
     TANDEM_ASSIGN_OR_RETURN(const cuda::Function loaded, Load(function));
-    std::vector<void*> values;
-    values.reserve(arguments.size());
+    absl::InlinedVector<void*, 24> values;
     for (const GpuArgument& each : arguments) values.push_back(const_cast<void*>(each.value));
     const cuda::Result result =
-        calls_.cuLaunchKernel(loaded, grid.blocks, 1, 1, grid.threads, 1, 1, grid.shared_bytes,
+        calls_.cuLaunchKernel(loaded, grid.blocks, 1, 1, grid.threads, 1, 1, /*shared_bytes=*/0,
                               Unwrap(stream), values.data(), nullptr);
     if (result == cuda::kSuccess) return absl::OkStatus();
     return ToStatus(calls_, result,
@@ -265,11 +266,12 @@ absl::StatusOr<const CudaCalls*> OpenCudaCalls(const std::string& library) {
     return errors::Unavailable("no CUDA driver: ", dlerror(),
                                "; install NVIDIA's driver, or run on the CPU");
   }
+  const std::string title = absl::StrCat("the CUDA driver ", library);
   auto calls = std::make_unique<CudaCalls>();
-#define TANDEM_CUDA_FIND(name, parameters)                                                    \
-  calls->name = reinterpret_cast<decltype(calls->name)>(dlsym(opened, #name));                \
-  if (calls->name == nullptr) {                                                               \
-    return errors::Unavailable("the CUDA driver ", library, " is too old: it has no " #name); \
+#define TANDEM_CUDA_FIND(name, parameters)                                              \
+  {                                                                                     \
+    TANDEM_ASSIGN_OR_RETURN(void* const found, FindInGpuLibrary(opened, title, #name)); \
+    calls->name = reinterpret_cast<decltype(calls->name)>(found);                       \
   }
   TANDEM_CUDA_CALLS(TANDEM_CUDA_FIND)
 #undef TANDEM_CUDA_FIND

@@ -36,7 +36,6 @@ inline constexpr unsigned kEventDisableTiming = 2;  // Cheaper.
 // name, result type, parameters: of every call.
 #define TANDEM_CUDA_CALLS(CALL)                                                                 \
   CALL(cuInit, (unsigned flags))                                                                \
-  CALL(cuDriverGetVersion, (int* version))                                                      \
   CALL(cuGetErrorName, (cuda::Result error, const char** name))                                 \
   CALL(cuGetErrorString, (cuda::Result error, const char** text))                               \
   CALL(cuDeviceGetCount, (int* count))                                                          \

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,16 +13,12 @@
 #include "runtime/device/cuda/gpu_completions.h"
 #include "runtime/device/cuda/gpu_memory.h"
 #include "runtime/device/cuda/gpu_stream_queue.h"
+#include "runtime/device/incarnation.h"
 #include "runtime/device/out_of_memory.h"
 #include "runtime/threads/inner_loop.h"
 
 namespace tandem {
 namespace {
-
-uint64_t RandomIncarnation() {
-  std::random_device random;
-  return (uint64_t{random()} << 32) | random();
-}
 
 bool IsSet(const char* variable) {
   const char* const value = std::getenv(variable);

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <random>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
+#include "runtime/device/incarnation.h"
 #include "runtime/device/out_of_memory.h"
 #include "runtime/device/sim/sim_memory.h"
 #include "runtime/threads/inner_loop.h"
@@ -15,11 +15,6 @@
 
 namespace tandem {
 namespace {
-
-uint64_t RandomIncarnation() {
-  std::random_device random;
-  return (uint64_t{random()} << 32) | random();
-}
 
 // The slots that a kernel on the queue is given for its inputs: as the plan's, with the addresses
 // of the device. Used by the queue's thread alone, again and again.

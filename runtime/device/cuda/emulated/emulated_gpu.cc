@@ -23,7 +23,6 @@ namespace {
 // What CUDA allows.
 constexpr uint32_t kMostThreads = 1024;
 constexpr uint32_t kMostBlocks = 0x7fffffff;
-constexpr uint32_t kMostSharedBytes = 48 << 10;
 
 struct Stream;
 
@@ -196,9 +195,9 @@ class EmulatedGpuContext final : public GpuContext {
                               function.code->name, "'s emulation");
     }
     if (grid.blocks < 1 || grid.blocks > kMostBlocks || grid.threads < 1 ||
-        grid.threads > kMostThreads || grid.shared_bytes > kMostSharedBytes) {
+        grid.threads > kMostThreads) {
       return errors::Internal("emulated: ", function.name, " with ", grid.blocks, " blocks of ",
-                              grid.threads, " threads and ", grid.shared_bytes, " shared bytes");
+                              grid.threads, " threads");
     }
     MutexLock lock(mu_);
     // Values are copied at the launch, as the driver does it.
