@@ -1,6 +1,6 @@
 // What a kernel for a GPU meets: the queue of its device, and code that runs there.
 //
-//   static const GpuFunction<const float*, float*, int64_t> negate{&kUnaryCode, "Neg_float32"};
+//   static const GpuFunction<const float*, float*, int64_t> negate{{&kUnaryCode, "Neg_float32"}};
 //
 //   absl::Status Compute(KernelContext& c) override {
 //     GpuQueue& queue = GpuQueueOf(c.device());
@@ -24,8 +24,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <typeindex>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -48,8 +50,6 @@ struct GpuCode {
 struct GpuGrid {
   uint32_t blocks = 1;
   uint32_t threads = 1;
-  // Bytes of shared memory beyond what the function declares.
-  uint32_t shared_bytes = 0;
 };
 
 // One function, without its types. Names are global to the program.
@@ -128,16 +128,8 @@ class GpuQueue {
   std::map<std::type_index, std::shared_ptr<void>> attached_ ABSL_GUARDED_BY(mu_);
 };
 
-// The allocator of a GPU. Memory comes in the order of the queue.
-class GpuAllocator : public Allocator {
- public:
-  virtual GpuQueue& queue() = 0;
-};
-
 // REQUIRES: `device` is of type kCuda.
-inline GpuQueue& GpuQueueOf(const KernelDevice& device) {
-  return static_cast<GpuAllocator*>(device.allocator)->queue();
-}
+inline GpuQueue& GpuQueueOf(const KernelDevice& device) { return *device.gpu; }
 
 // A thread for each of `n` elements, or, where there are many, as many as keep the device busy:
 // functions loop over the rest.

@@ -43,6 +43,7 @@ class CollectiveRuntime;
 class FileSystem;
 class FunctionLibrary;
 class FunctionRunner;
+class GpuQueue;
 class Rendezvous;
 
 // What a kernel knows of the device it runs on. Lives as long as the kernel.
@@ -57,6 +58,8 @@ struct KernelDevice {
   // What a graph may touch of the machine's files. Null: all of them. Kernels ask
   // kernels/io/file_kernel.h for it, and never open files otherwise.
   FileSystem* files = nullptr;
+  // Where kernels for a GPU put their work (gpu.h). Null on other devices.
+  GpuQueue* gpu = nullptr;
 };
 
 // A value in a plan, between the node that makes it and those that consume it.

@@ -39,6 +39,7 @@ class GpuDevice final : public Device {
     kernel_device_.ordinal = ordinal;
     kernel_device_.allocator = memory_.get();
     kernel_device_.parallel = InnerLoopRunner();
+    kernel_device_.gpu = queue_.get();
   }
 
   ~GpuDevice() override {

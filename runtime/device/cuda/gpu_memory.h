@@ -36,7 +36,7 @@ namespace tandem {
 // The next size in 8, 9, … 15 times a power of two, and a multiple of kBufferAlignment.
 size_t RoundUpToSizeClass(size_t bytes);
 
-class GpuMemory final : public GpuAllocator, public RefCounted {
+class GpuMemory final : public Allocator, public RefCounted {
  public:
   // `name` is the device's. `limit` bytes are taken from the driver at most.
   GpuMemory(std::string name, std::shared_ptr<GpuStreamQueue> queue, int64_t limit);
@@ -44,7 +44,6 @@ class GpuMemory final : public GpuAllocator, public RefCounted {
   std::string name() const override { return name_; }
   int64_t limit() const { return static_cast<int64_t>(limit_); }
   AllocatorStats stats() const override { return counters_.Get(); }
-  GpuQueue& queue() override { return *queue_; }
 
   RefPtr<Buffer> Allocate(size_t bytes) override;
 
