@@ -36,11 +36,15 @@ absl::Status CheckStep(const Group* group, const CollectiveRequest& request, con
 // Values of one type, side by side in one buffer, so that they travel in one operation.
 struct Packed {
   DataType dtype = kFloat32;
+  bool lies_alone = false;      // One large value, and nothing else.
   std::vector<size_t> indices;  // Of the values of the request.
   int64_t count = 0;            // Elements of one replica, padding included.
   Tensor input;                 // Of each replica, or of their sum.
   Tensor output;
 };
+
+// A value of so many bytes has an operation of its own, which costs less than a copy of it does.
+constexpr size_t kLiesAlone = 256 << 10;
 
 // Each value begins on a cache line.
 int64_t PaddedCount(const Tensor& value) {
@@ -230,10 +234,12 @@ BetweenProcesses::Cancel GroupRuntime::AllReduce(const CollectiveRequest& reques
                                         " take part, its group counts ",
                                         limits[rank + 1] - limits[rank]));
   }
-  if (request.reduction == Reduction::kMean) reducing->divisor = limits.back();
-  // Divided at the end, by the number of all replicas.
-  const Reduction adding =
-      request.reduction == Reduction::kMean ? Reduction::kSum : request.reduction;
+  // With one replica a process the operation itself divides, each member a part of the sum; else
+  // the sum is divided at the end, by the number of all replicas.
+  const bool divides_at_the_end = request.reduction == Reduction::kMean &&
+                                  (is_deterministic_ || limits.back() != group->size());
+  if (divides_at_the_end) reducing->divisor = limits.back();
+  const Reduction adding = divides_at_the_end ? Reduction::kSum : request.reduction;
 
   // The replicas of this process first, unless all are to be added along one tree.
   std::vector<std::vector<Tensor>> brought;
@@ -253,12 +259,15 @@ BetweenProcesses::Cancel GroupRuntime::AllReduce(const CollectiveRequest& reques
   for (size_t i = 0; i < brought[0].size(); ++i) {
     const Tensor& value = brought[0][i];
     reducing->shapes.push_back(value.shape());
-    auto part = std::find_if(reducing->parts.begin(), reducing->parts.end(),
-                             [&](const Packed& p) { return p.dtype == value.dtype(); });
-    if (part == reducing->parts.end()) {
+    const bool lies_alone = !is_deterministic_ && value.num_bytes() >= kLiesAlone;
+    auto part = std::find_if(reducing->parts.begin(), reducing->parts.end(), [&](const Packed& p) {
+      return p.dtype == value.dtype() && !p.lies_alone;
+    });
+    if (lies_alone || part == reducing->parts.end()) {
       reducing->parts.emplace_back();
       part = reducing->parts.end() - 1;
       part->dtype = value.dtype();
+      part->lies_alone = lies_alone;
     }
     part->indices.push_back(i);
     part->count += PaddedCount(value);

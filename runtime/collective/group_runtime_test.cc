@@ -143,6 +143,38 @@ TEST_F(GroupRuntimeTest, OneValueMayBelongToSomebodyOrNobody) {
   });
 }
 
+// Large values go by themselves, where they lie, and small ones together; a mean is divided by the
+// members where each process has one replica, and at the end otherwise.
+TEST_F(GroupRuntimeTest, LargeAndSmallValuesGoTogether) {
+  constexpr int64_t kLarge = 300 << 10;
+  for (const std::vector<int>& replicas : {std::vector<int>{1, 1, 1}, std::vector<int>{1, 2, 1}}) {
+    processes_.clear();
+    Start(replicas, false);
+    OnAll(3, [&](int rank) {
+      Process& process = *processes_[static_cast<size_t>(rank)];
+      Tensor large = *Tensor::Create(kFloat32, Shape({kLarge}));
+      for (int64_t i = 0; i < kLarge; ++i) large.MutableElements<float>()[i] = 1.f * (i % 7) + rank;
+      const std::vector<Tensor> values = {Tensor::Scalar<float>(3), large,
+                                          Tensor::Vector<float>({6, 1.f * rank}), large};
+      // One large value belongs to the test, too, and must not change.
+      const Result mean =
+          process.Reduce(Reduction::kMean, {static_cast<size_t>(replicas[rank]), values}, 1);
+      ASSERT_TRUE(mean.ok()) << mean.status();
+      const float middle = 1;  // Of the ranks: the process with two replicas is in the middle.
+      EXPECT_EQ((*mean)[0].ScalarValue<float>(), 3);
+      EXPECT_EQ((*mean)[2].Elements<float>()[0], 6);
+      EXPECT_EQ((*mean)[2].Elements<float>()[1], middle);
+      for (const size_t which : {size_t{1}, size_t{3}}) {
+        ASSERT_EQ((*mean)[which].num_elements(), kLarge);
+        for (int64_t i = 0; i < kLarge; ++i) {
+          ASSERT_EQ((*mean)[which].Elements<float>()[i], 1.f * (i % 7) + middle) << i;
+        }
+      }
+      EXPECT_EQ(large.Elements<float>()[5], 5.f + rank);
+    });
+  }
+}
+
 TEST_F(GroupRuntimeTest, RowsAreJoinedByRank) {
   Start({2, 1, 2}, false);
   OnAll(3, [&](int rank) {
