@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "Eigen/Core"
+#include "unsupported/Eigen/SpecialFunctions"
 
 namespace tandem {
 namespace {
@@ -34,14 +35,15 @@ void ForEach(const double* x, double* y, int64_t n, F f) {
 
 constexpr int kLanes = 16;
 
-template <typename T>
-T SumOf(const T* x, int64_t n) {
+// The sum of term(i).
+template <typename T, typename Term>
+T SumOf(int64_t n, Term term) {
   T lanes[kLanes] = {};
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    for (int l = 0; l < kLanes; ++l) lanes[l] += x[i + l];
+    for (int l = 0; l < kLanes; ++l) lanes[l] += term(i + l);
   }
-  for (int l = 0; i < n; ++i, ++l) lanes[l] += x[i];
+  for (int l = 0; i < n; ++i, ++l) lanes[l] += term(i);
   for (int half = kLanes / 2; half > 0; half /= 2) {
     for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
   }
@@ -98,8 +100,32 @@ void Logistic(const double* x, double* y, int64_t n) {
   ForEach(x, y, n, [](double v) { return 1.0 / (1.0 + std::exp(-v)); });
 }
 
-float Sum(const float* x, int64_t n) { return SumOf(x, n); }
-double Sum(const double* x, int64_t n) { return SumOf(x, n); }
+void Erf(const float* x, float* y, int64_t n) {
+  const ei::scalar_erf_op<float> erf;
+  ForEachPacket(x, y, n, [&](Packet p) { return erf.packetOp(p); });
+}
+void Erf(const double* x, double* y, int64_t n) {
+  ForEach(x, y, n, [](double v) { return std::erf(v); });
+}
+
+float Sum(const float* x, int64_t n) {
+  return SumOf<float>(n, [=](int64_t i) { return x[i]; });
+}
+double Sum(const double* x, int64_t n) {
+  return SumOf<double>(n, [=](int64_t i) { return x[i]; });
+}
+float Dot(const float* x, const float* y, int64_t n) {
+  return SumOf<float>(n, [=](int64_t i) { return x[i] * y[i]; });
+}
+double Dot(const double* x, const double* y, int64_t n) {
+  return SumOf<double>(n, [=](int64_t i) { return x[i] * y[i]; });
+}
+float Dot3(const float* x, const float* y, const float* z, int64_t n) {
+  return SumOf<float>(n, [=](int64_t i) { return x[i] * y[i] * z[i]; });
+}
+double Dot3(const double* x, const double* y, const double* z, int64_t n) {
+  return SumOf<double>(n, [=](int64_t i) { return x[i] * y[i] * z[i]; });
+}
 float Max(const float* x, int64_t n) { return MaxOf(x, n); }
 double Max(const double* x, int64_t n) { return MaxOf(x, n); }
 

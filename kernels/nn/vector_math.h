@@ -31,9 +31,16 @@ void Tanh(const double* x, double* y, int64_t n);
 // 1 / (1 + exp(-x)).
 void Logistic(const float* x, float* y, int64_t n);
 void Logistic(const double* x, double* y, int64_t n);
+void Erf(const float* x, float* y, int64_t n);
+void Erf(const double* x, double* y, int64_t n);
 
 float Sum(const float* x, int64_t n);
 double Sum(const double* x, int64_t n);
+// The sums of x[i] y[i], and of x[i] y[i] z[i].
+float Dot(const float* x, const float* y, int64_t n);
+double Dot(const double* x, const double* y, int64_t n);
+float Dot3(const float* x, const float* y, const float* z, int64_t n);
+double Dot3(const double* x, const double* y, const double* z, int64_t n);
 // The largest element that is a number; minus infinity when there is none.
 float Max(const float* x, int64_t n);
 double Max(const double* x, int64_t n);

@@ -56,8 +56,9 @@ const std::map<std::string, ActivationFunction>& Activations() {
 
 }  // namespace
 
-absl::StatusOr<Output> Activate(const Scope& scope, const std::string& name, Output x) {
+absl::StatusOr<Output> Activate(const Scope& scope, const std::string& name, Output x, bool fused) {
   if (name.empty()) return x;
+  if (fused && name == "gelu") return scope.Call("_TandemGelu", {x});
   const auto found = Activations().find(name);
   if (found == Activations().end()) {
     return errors::InvalidArgument(

@@ -14,8 +14,8 @@
 
 namespace tandem::nn {
 
-// Applies an activation. InvalidArgument lists those that there are.
-absl::StatusOr<Output> Activate(const Scope& scope, const std::string& name, Output x);
+// Applies an activation. InvalidArgument lists those that there are. `fused`: CallOptions::fused.
+absl::StatusOr<Output> Activate(const Scope& scope, const std::string& name, Output x, bool fused);
 
 // An activation as a layer of its own.
 LayerPtr Activation(std::string name);

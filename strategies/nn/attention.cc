@@ -22,16 +22,24 @@ class Attention {
     const Output value = inputs.size() > 1 ? inputs[1] : query;
     const Output key = inputs.size() > 2 ? inputs[2] : value;
     const int64_t value_dim = options_.value_dim > 0 ? options_.value_dim : options_.key_dim;
-    TANDEM_ASSIGN_OR_RETURN(Output q, ToHeads("query", query, options_.key_dim));
-    TANDEM_ASSIGN_OR_RETURN(const Output k, ToHeads("key", key, options_.key_dim));
-    TANDEM_ASSIGN_OR_RETURN(const Output v, ToHeads("value", value, value_dim));
-    q = scope_.Call("Mul",
-                    {q, static_cast<float>(1 / std::sqrt(static_cast<double>(options_.key_dim)))});
-    const Output scores = scope_.Call("BatchMatMulV2", {q, k}, {{"adj_y", true}});
+    TANDEM_ASSIGN_OR_RETURN(const Output q, Project("query", query, options_.key_dim));
+    TANDEM_ASSIGN_OR_RETURN(const Output k, Project("key", key, options_.key_dim));
+    TANDEM_ASSIGN_OR_RETURN(const Output v, Project("value", value, value_dim));
+    TANDEM_RETURN_IF_ERROR(scope_.status());
+    const float scale = static_cast<float>(1 / std::sqrt(static_cast<double>(options_.key_dim)));
+    const bool keeps_all = options_.dropout == 0 || (!call_.options().training &&
+                                                     options_.dropout > 0 && options_.dropout < 1);
+    if (call_.options().fused && keeps_all) return FromHeads(Fused(q, k, v, scale), value_dim);
+    const Output scores = scope_.Call(
+        "BatchMatMulV2",
+        {scope_.Call("Mul", {ToHeads(q, options_.key_dim), scale}), ToHeads(k, options_.key_dim)},
+        {{"adj_y", true}});
     const Output weights = scope_.Call("Softmax", {Masked(scores)});
     TANDEM_RETURN_IF_ERROR(scope_.status());
     TANDEM_ASSIGN_OR_RETURN(const Output kept, Drop(call_, options_.dropout, weights));
-    return FromHeads(scope_.Call("BatchMatMulV2", {kept, v}), value_dim);
+    const Output y = scope_.Call("BatchMatMulV2", {kept, ToHeads(v, value_dim)});
+    const Output joined = scope_.Call("Transpose", {y, Tensor::Vector<int32_t>({0, 2, 1, 3})});
+    return FromHeads(joined, value_dim);
   }
 
  private:
@@ -76,8 +84,8 @@ class Attention {
     return absl::OkStatus();
   }
 
-  // [batch, steps, features] to [batch, num_heads, steps, size].
-  absl::StatusOr<Output> ToHeads(const std::string& role, Output x, int64_t size) const {
+  // [batch, steps, features] to [batch, steps, num_heads · size].
+  absl::StatusOr<Output> Project(const std::string& role, Output x, int64_t size) const {
     const int64_t features = x.shape().dim(2);
     TANDEM_ASSIGN_OR_RETURN(const Shape all,
                             call_.ShapeOf(role + "/bias", {options_.num_heads, size}));
@@ -94,12 +102,28 @@ class Attention {
                               call_.Variable(role + "/bias", all, options_.bias_initializer));
       y = scope_.Call("BiasAdd", {y, ReshapeLike(scope_, bias, bias, 0, {width})});
     }
-    y = ReshapeLike(scope_, y, x, 2, {options_.num_heads, size});
-    return scope_.Call("Transpose", {y, Tensor::Vector<int32_t>({0, 2, 1, 3})});
+    return ReshapeLike(scope_, y, x, 2, {width});
   }
 
-  // [batch, num_heads, steps, size] to [batch, steps, output_dim].
-  absl::StatusOr<Output> FromHeads(Output x, int64_t size) const {
+  // [batch, steps, num_heads · size] to [batch, num_heads, steps, size].
+  Output ToHeads(Output x, int64_t size) const {
+    x = ReshapeLike(scope_, x, x, 2, {options_.num_heads, size});
+    return scope_.Call("Transpose", {x, Tensor::Vector<int32_t>({0, 2, 1, 3})});
+  }
+
+  // [batch, steps, num_heads · width], all in one op.
+  Output Fused(Output q, Output k, Output v, float scale) const {
+    std::vector<Output> inputs = {q, k, v};
+    if (call_.inputs().size() == 4) inputs.push_back(call_.inputs()[3]);
+    return scope_.Call("_TandemAttention", InputList(inputs.begin(), inputs.end()),
+                       {{"M", static_cast<int64_t>(inputs.size()) - 3},
+                        {"heads", options_.num_heads},
+                        {"scale", scale},
+                        {"causal", options_.causal}});
+  }
+
+  // [batch, steps, num_heads · size], or with the two apart, to [batch, steps, output_dim].
+  absl::StatusOr<Output> FromHeads(Output joined, int64_t size) const {
     const Output query = call_.input();
     const int64_t outputs = options_.output_dim > 0 ? options_.output_dim : query.shape().dim(2);
     const int64_t width = options_.num_heads * size;
@@ -108,7 +132,6 @@ class Attention {
     TANDEM_ASSIGN_OR_RETURN(const Output kernel,
                             call_.Variable("attention_output/kernel", shape,
                                            options_.kernel_initializer, Fans{width, outputs}));
-    const Output joined = scope_.Call("Transpose", {x, Tensor::Vector<int32_t>({0, 2, 1, 3})});
     Output y = scope_.Call("MatMul", {ReshapeLike(scope_, joined, joined, 0, {-1, width}),
                                       ReshapeLike(scope_, kernel, kernel, 0, {width, outputs})});
     if (options_.use_bias) {

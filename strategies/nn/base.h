@@ -23,6 +23,9 @@ struct CallOptions {
   bool training = false;
   // Variables are made, but not trained.
   bool frozen = false;
+  // A layer may be one op of Tandem's own where TensorFlow has none for it. Not for graphs that
+  // TensorFlow shall run, such as those of a SavedModel.
+  bool fused = false;
   // Seeds of initializers and of random layers derive from it and from the layer's path.
   int64_t seed = 1;
 };

@@ -2,6 +2,7 @@
 // what the moving statistics are after the step.
 #include <cstdlib>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -105,13 +106,14 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-class Layers : public ::testing::TestWithParam<const char*> {};
+class Layers : public ::testing::TestWithParam<std::tuple<const char*, bool>> {};
 
 TEST_P(Layers, GiveTheNumbersOfKeras) {
+  const auto [device, fused] = GetParam();
   for (const Case& c : Cases()) {
     SCOPED_TRACE(c.name);
-    const auto model =
-        TestModel::Create(c.layer, c.inputs, {.device = GetParam(), .training = c.training});
+    const auto model = TestModel::Create(
+        c.layer, c.inputs, {.device = device, .training = c.training, .fused = fused});
     ASSERT_TRUE(model.ok()) << model.status();
     ASSERT_TRUE((*model)->SetVariables().ok());
     const auto result = (*model)->Run({c.inputs});
@@ -142,7 +144,12 @@ TEST_P(Layers, GiveTheNumbersOfKeras) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(On, Layers, ::testing::Values("CPU", "SIM"));
+INSTANTIATE_TEST_SUITE_P(On, Layers,
+                         ::testing::Combine(::testing::Values("CPU", "SIM"), ::testing::Bool()),
+                         [](const auto& info) {
+                           return absl::StrCat(std::get<0>(info.param),
+                                               std::get<1>(info.param) ? "Fused" : "");
+                         });
 
 }  // namespace
 }  // namespace tandem::nn

@@ -125,7 +125,7 @@ absl::StatusOr<Shape> LayerCall::ShapeOf(absl::string_view role,
 }
 
 absl::StatusOr<Output> LayerCall::Activated(const std::string& name, Output x) const {
-  absl::StatusOr<Output> y = Activate(scope_, name, x);
+  absl::StatusOr<Output> y = Activate(scope_, name, x, options_.fused);
   if (!y.ok()) return WithContext(y.status(), absl::StrCat("layer '", path_, "'"));
   return y;
 }

@@ -13,6 +13,14 @@ LayerPtr LayerNorm(LayerNormOptions options) {
         TANDEM_RETURN_IF_ERROR(call.RequireEpsilon(options.epsilon));
         TANDEM_ASSIGN_OR_RETURN(const int64_t features, call.LastSize(2));
         const Scope& scope = call.scope();
+        if (call.options().fused && options.scale && options.center) {
+          TANDEM_ASSIGN_OR_RETURN(const Output gamma, call.Variable("gamma", Shape({features}),
+                                                                    options.gamma_initializer));
+          TANDEM_ASSIGN_OR_RETURN(const Output beta, call.Variable("beta", Shape({features}),
+                                                                   options.beta_initializer));
+          return scope.Call("_TandemLayerNorm", {call.input(), gamma, beta},
+                            {{"epsilon", static_cast<float>(options.epsilon)}});
+        }
         const Tensor last = Tensor::Vector<int32_t>({-1});
         const AttrMap keep = {{"keep_dims", true}};
         const Output mean = scope.Call("Mean", {call.input(), last}, keep);

@@ -153,6 +153,7 @@ absl::Status TestModel::Build(const Layer& model, const std::vector<Tensor>& exa
     num_float_inputs_ = xs.size();
     CallOptions call;
     call.training = options_.training;
+    call.fused = options_.fused;
     call.seed = options_.seed;
     TANDEM_ASSIGN_OR_RETURN(replica.outputs, model.Call(context, "", replica.inputs, call));
     replica.weights =

@@ -40,6 +40,7 @@ struct TestModelOptions {
   std::string device = "CPU";  // The type of the replicas' devices.
   int replicas = 1;
   bool training = false;
+  bool fused = false;
   int64_t seed = 1;
   bool numbered_steps = true;  // The step has a number.
 };

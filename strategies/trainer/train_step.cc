@@ -82,6 +82,7 @@ class StepBuilder {
     for (size_t i = 0; i + 1 < batch_.size(); ++i) inputs.push_back(batch_[i][r]);
     nn::CallOptions call;
     call.training = training;
+    call.fused = true;
     call.seed = options_.seed;
     TANDEM_ASSIGN_OR_RETURN(const Output outputs, model_.Call(replica, "", inputs, call));
     TANDEM_RETURN_IF_ERROR(replica.scope().status());

@@ -1,4 +1,5 @@
 // Softmax and losses, biases, batch normalization, the LSTM block.
+#include "absl/strings/str_cat.h"
 #include "tests/gradients/gradient_case.h"
 
 namespace tandem::testing {
@@ -46,6 +47,39 @@ void AddBias(GradientCases& cases) {
            {{"data_format", "NCHW"}});
   cases.Op("BiasAddGrad", "matrix", {Spread({4, 3})});
   cases.Op("BiasAddV1", "matrix", {Spread({2, 3}), Spread({3}, -1, 1, 2)});
+}
+
+// Layers that are one op. Statistics that they give beside their result have no gradient.
+void AddLayers(GradientCases& cases) {
+  cases.Op("_TandemGelu", "", {Spread({3, 4}, -3, 3)});
+  cases.Program("_TandemLayerNorm", "",
+                {Spread({2, 3, 5}, -2, 2), Spread({5}, 1, 2, 1), Spread({5})},
+                [](const Scope& scope, std::vector<Output>& xs) {
+                  const Output y = scope.Call("_TandemLayerNorm", {xs[0], xs[1], xs[2]});
+                  return std::vector<Output>{scope.Call("Mul", {y, y})};
+                });
+  for (const bool causal : {false, true}) {
+    for (const bool masked : {false, true}) {
+      // One query sees nothing.
+      cases.Program(
+          "_TandemAttention", absl::StrCat(causal ? "causal" : "", masked ? "masked" : ""),
+          {Spread({2, 3, 4}, -1, 1), Spread({2, 4, 4}, -1, 1, 1), Spread({2, 4, 6}, -1, 1, 2)},
+          [causal, masked](const Scope& scope, std::vector<Output>& xs) {
+            InputList inputs = {xs[0], xs[1], xs[2]};
+            if (masked) {
+              Tensor mask(kBool, Shape({2, 3, 4}));
+              for (int64_t i = 0; i < 24; ++i) {
+                mask.MutableElements<bool>()[i] = i % 3 != 0 && i / 4 != 4;
+              }
+              inputs.push_back(mask);
+            }
+            const Output y = scope.Call(
+                "_TandemAttention", inputs,
+                {{"M", int64_t{masked}}, {"heads", 2}, {"scale", 0.7f}, {"causal", causal}});
+            return std::vector<Output>{scope.Call("Mul", {y, y})};
+          });
+    }
+  }
 }
 
 // The first output of the normalization alone, or the first three of its gradient: the others are
@@ -137,6 +171,7 @@ std::vector<GradientCase> NnCases() {
   GradientCases cases;
   AddSoftmax(cases);
   AddBias(cases);
+  AddLayers(cases);
   AddBatchNorm(cases);
   AddLstm(cases);
   return cases.Take();
