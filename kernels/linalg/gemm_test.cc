@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <complex>
 #include <cstring>
 #include <limits>
@@ -14,6 +15,7 @@
 
 #include "core/tensor/float16.h"
 #include "gtest/gtest.h"
+#include "kernels/linalg/panel_gemm.h"
 
 namespace tandem {
 namespace {
@@ -175,6 +177,41 @@ TEST(Gemm, ResultDoesNotDependOnAddresses) {
                              pc.begin() + static_cast<long>(offset) + m * n);
         if (first.empty()) first = c;
         EXPECT_EQ(std::memcmp(c.data(), first.data(), c.size() * sizeof(float)), 0) << offset;
+      }
+    }
+  }
+}
+
+// As by definition, and the same bits for a row however many there are.
+TEST(PanelGemm, MultipliesAsDefined) {
+  for (const auto [n, k] :
+       {std::array<int64_t, 2>{1, 1}, {16, 5}, {19, 33}, {40, 256}, {33, 600}}) {
+    for (const bool transposed : {false, true}) {
+      const std::vector<float> a = Values<float>(23 * k, 6);
+      const std::vector<float> b = Values<float>(k * n, 7);
+      const Panels panels(b.data(), transposed ? k : n, transposed, k, n);
+      EXPECT_EQ(panels.k(), k);
+      EXPECT_EQ(panels.n(), n);
+      std::vector<float> whole(static_cast<size_t>(23 * n));
+      MultiplyPanels(a.data(), k, 23, panels, whole.data(), n, false);
+      const Gemm<float> g =
+          Dense<float>(23, n, k, false, transposed, a.data(), b.data(), whole.data());
+      for (int64_t i = 0; i < 23 * n; ++i) {
+        ASSERT_NEAR(whole[static_cast<size_t>(i)], Element(g, i / n, i % n), 2e-2) << n << " " << k;
+      }
+      for (int64_t m = 0; m < 23; ++m) {
+        std::vector<float> part(whole.size() + 3, 0.5f);
+        MultiplyPanels(a.data() + (23 - m) * k, k, m, panels, part.data(), n, false);
+        EXPECT_EQ(std::memcmp(part.data(), whole.data() + (23 - m) * n,
+                              static_cast<size_t>(m * n) * sizeof(float)),
+                  0)
+            << m;
+        EXPECT_EQ(part[static_cast<size_t>(m * n)], 0.5f);
+      }
+      std::vector<float> twice = whole;
+      MultiplyPanels(a.data(), k, 23, panels, twice.data(), n, true);
+      for (size_t i = 0; i < whole.size(); ++i) {
+        ASSERT_NEAR(twice[i], 2 * whole[i], 1e-3f * (1 + std::abs(whole[i])));
       }
     }
   }
