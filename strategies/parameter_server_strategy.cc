@@ -50,7 +50,8 @@ class ParameterServerStrategy final : public Strategy {
   ~ParameterServerStrategy() override {
     // Servers and workers that run this very program end now. After a failure they may wait for a
     // coordinator that is started again.
-    if (has_run_ && (ends_with_failure_ || !has_failed_)) {
+    // Nor may one that another coordinator has kept from the job end it.
+    if (has_run_ && !is_refused_ && (ends_with_failure_ || !has_failed_)) {
       parameter_server::MarkEnd(job_, addresses_, kMarkTimeout);
     }
   }
@@ -82,6 +83,7 @@ class ParameterServerStrategy final : public Strategy {
       parameter_server::UnmarkEnd(job_, addresses_, kMarkTimeout);
     }
     options.on_failed = [this] { has_failed_ = true; };
+    options.servers.on_refused = [this] { is_refused_ = true; };
     return ParameterRunner::Create(static_cast<const ParameterBuilder&>(builder),
                                    std::move(options));
   }
@@ -102,6 +104,7 @@ class ParameterServerStrategy final : public Strategy {
   mutable std::atomic<int> num_runners_{0};
   mutable std::atomic<bool> has_run_{false};
   mutable std::atomic<bool> has_failed_{false};
+  mutable std::atomic<bool> is_refused_{false};
 };
 
 absl::StatusOr<Replication> ParseReplication(const std::string& text) {

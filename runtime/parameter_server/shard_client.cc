@@ -210,6 +210,26 @@ class GrpcShardClient final : public ShardClient {
     return client_->CallAndWait("Forget", request, Until(deadline), &response);
   }
 
+  absl::StatusOr<absl::optional<JobHolder>> Hold(const std::string& job, const JobHolder& self,
+                                                 absl::Duration lease,
+                                                 absl::Time deadline) override {
+    HoldRequest request;
+    request.set_job(job);
+    request.set_holder(self.number);
+    request.set_who(self.who);
+    request.set_lease_ms(absl::ToInt64Milliseconds(lease));
+    request.set_number(next_order_.fetch_add(1));
+    HoldResponse response;
+    TANDEM_RETURN_IF_ERROR(client_->CallAndWait("Hold", request, Until(deadline), &response));
+    if (!response.has_other()) return absl::optional<JobHolder>();
+    JobHolder other;
+    other.number = response.other().holder();
+    other.who = response.other().who();
+    other.renewals = response.other().renewals();
+    other.heard_before = absl::Milliseconds(response.other().heard_ms_ago());
+    return absl::optional<JobHolder>(std::move(other));
+  }
+
  private:
   static ServiceCallOptions Until(absl::Time deadline) {
     ServiceCallOptions options;

@@ -78,6 +78,14 @@ struct ShardReport {
   bool replica_is_lost = false;
 };
 
+// A coordinator of a job.
+struct JobHolder {
+  uint64_t number = 0;
+  std::string who;       // "process 17 on host, of user"
+  int64_t renewals = 0;  // Of its lease.
+  absl::Duration heard_before = absl::ZeroDuration();
+};
+
 class ShardClient {
  public:
   struct Options {
@@ -118,6 +126,12 @@ class ShardClient {
                                            absl::Time deadline) = 0;
   // The server lets go of the job's shards, and removes their snapshots.
   virtual absl::Status Forget(const std::string& job, absl::Time deadline) = 0;
+  // No other one may be the job's coordinator for `lease`, as far as this server knows; zero: it is
+  // given back. Gives whoever holds it instead; nothing has changed then.
+  virtual absl::StatusOr<absl::optional<JobHolder>> Hold(const std::string& job,
+                                                         const JobHolder& self,
+                                                         absl::Duration lease,
+                                                         absl::Time deadline) = 0;
 };
 
 }  // namespace tandem::parameter_server

@@ -402,6 +402,12 @@ absl::Status ShardHost::Forget(const ForgetRequest& request) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<HoldResponse> ShardHost::Hold(const HoldRequest& request) {
+  MutexLock lock(mu_);
+  TANDEM_RETURN_IF_ERROR(drained_);
+  return holds_.Hold(request, absl::Now());
+}
+
 absl::StatusOr<ReplicateResponse> ShardHost::Replicate(const ReplicateRequest& request,
                                                        std::vector<Tensor> arguments) {
   TANDEM_RETURN_IF_ERROR(CheckKey(request.shard()));

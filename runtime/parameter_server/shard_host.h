@@ -28,6 +28,7 @@
 #include "runtime/device/device.h"
 #include "runtime/parameter_server/call_faults.h"
 #include "runtime/parameter_server/hosted_shard.h"
+#include "runtime/parameter_server/job_holds.h"
 #include "runtime/parameter_server/order_log.h"
 #include "runtime/rpc/control_threads.h"
 #include "runtime/rpc/security.h"
@@ -84,6 +85,8 @@ class ShardHost {
   absl::Status SetNote(const SetNoteRequest& request);
   absl::Status GetNote(const GetNoteRequest& request, GetNoteResponse* response);
   absl::Status Forget(const ForgetRequest& request);
+  // See JobHolds.
+  absl::StatusOr<HoldResponse> Hold(const HoldRequest& request);
   // A replica that is not there needs a state.
   absl::StatusOr<ReplicateResponse> Replicate(const ReplicateRequest& request,
                                               std::vector<Tensor> arguments);
@@ -139,6 +142,7 @@ class ShardHost {
   absl::Status drained_ ABSL_GUARDED_BY(mu_);
   std::map<TableKey, std::shared_ptr<HostedShard>> shards_ ABSL_GUARDED_BY(mu_);
   OrderLog orders_ ABSL_GUARDED_BY(mu_);
+  JobHolds holds_ ABSL_GUARDED_BY(mu_);
 
   int64_t living_ ABSL_GUARDED_BY(mu_) = 0;  // Shards that are not deleted yet.
   // They end before what they use goes.

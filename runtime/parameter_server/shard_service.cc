@@ -24,10 +24,10 @@ using WithTensors = ParameterService::WithRawCallbackMethod_Call<
             ParameterService::WithRawCallbackMethod_PutState<
                 ParameterService::WithRawCallbackMethod_GetState<Base>>>>>>;
 template <typename Base>
-using Others =
-    ParameterService::WithCallbackMethod_Define<ParameterService::WithCallbackMethod_Report<
-        ParameterService::WithCallbackMethod_SetNote<ParameterService::WithCallbackMethod_GetNote<
-            ParameterService::WithCallbackMethod_Forget<Base>>>>>;
+using Others = ParameterService::WithCallbackMethod_Define<
+    ParameterService::WithCallbackMethod_Report<ParameterService::WithCallbackMethod_SetNote<
+        ParameterService::WithCallbackMethod_GetNote<ParameterService::WithCallbackMethod_Forget<
+            ParameterService::WithCallbackMethod_Hold<Base>>>>>>;
 
 class ShardServiceImpl final : public WithTensors<Others<ParameterService::Service>> {
  public:
@@ -137,6 +137,12 @@ class ShardServiceImpl final : public WithTensors<Others<ParameterService::Servi
     auto* const call = new ServerCall;
     host_.RunCommand([this, call, request] { call->End(host_.Forget(*request)); });
     return call;
+  }
+  grpc::ServerUnaryReactor* Hold(grpc::CallbackServerContext* context, const HoldRequest* request,
+                                 HoldResponse* response) override {
+    absl::StatusOr<HoldResponse> held = host_.Hold(*request);
+    if (held.ok()) *response = *std::move(held);
+    return EndedCall(context, held.status());
   }
 
   grpc::ServerUnaryReactor* Replicate(grpc::CallbackServerContext* context,

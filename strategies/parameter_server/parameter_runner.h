@@ -38,7 +38,7 @@ struct ParameterRunnerOptions {
   int staleness = 4;
   int backup_workers = 0;
   FleetOptions fleet;      // Without on_trouble.
-  ServersOptions servers;  // Without the callbacks.
+  ServersOptions servers;  // Of the callbacks only on_refused.
   absl::Duration step_timeout = absl::Seconds(60);
   // Called once, when the runner ends after a step, or the servers, had failed for good. The
   // servers then keep what they have.

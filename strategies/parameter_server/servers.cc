@@ -88,9 +88,47 @@ Servers::Servers(ServersOptions options) : options_(std::move(options)) {
     MutexLock lock(mu_);
     if (!status_.ok()) return;
   }
+  if (count == 0) return;
+  keeper_ = NewKeeper();
   for (size_t i = 0; i < count; ++i) {
     shards_[i]->thread = std::thread([this, i] { Watch(static_cast<int>(i)); });
   }
+}
+
+std::unique_ptr<JobKeeper> Servers::NewKeeper() {
+  JobKeeperOptions keeper;
+  keeper.job = options_.job;
+  keeper.task = shards_[0]->task;
+  keeper.client = shards_[0]->client.get();
+  keeper.heartbeat = options_.heartbeat;
+  keeper.lease = std::clamp(std::max(options_.lost_after, 3 * options_.heartbeat),
+                            absl::Milliseconds(1), absl::Minutes(10));
+  keeper.start_timeout = options_.start_timeout;
+  keeper.on_held = [this] {
+    MutexLock lock(mu_);
+    is_held_ = true;
+    changed_.NotifyAll();
+  };
+  keeper.on_refused = [this](const absl::Status& status) {
+    {
+      MutexLock lock(mu_);
+      is_refused_ = true;
+    }
+    if (options_.on_refused) options_.on_refused();
+    End(status);
+  };
+  keeper.on_not_there = [this](const absl::Status& status) { EndAdditions(status); };
+  return std::make_unique<JobKeeper>(std::move(keeper));
+}
+
+void Servers::EndAdditions(const absl::Status& status) {
+  MutexLock lock(mu_);
+  for (const auto& shard : shards_) {
+    if (!shard->addition.has_value()) continue;
+    shard->addition.reset();
+    shard->addition_status = status;
+  }
+  changed_.NotifyAll();
 }
 
 Servers::~Servers() { Stop(/*keep=*/true); }
@@ -105,15 +143,21 @@ void Servers::Stop(bool keep) {
   for (const auto& shard : shards_) {
     if (shard->thread.joinable()) shard->thread.join();
   }
-  if (keep || !was_running) return;
+  if (keeper_ == nullptr || !was_running) return;
+  keeper_->Stop();
+  {
+    MutexLock lock(mu_);
+    keep = keep || is_refused_;
+  }
   for (const auto& shard : shards_) {
-    if (shard->client == nullptr || !shard->is_there) continue;
+    if (keep || shard->client == nullptr || !shard->is_there) continue;
     const absl::Status status = shard->client->Forget(options_.job, absl::Now() + kForgetTimeout);
     if (!status.ok() && !absl::IsNotFound(status)) {
       TANDEM_LOG(Warning) << shard->task << " keeps what it has of job '" << options_.job
                           << "': " << status.message();
     }
   }
+  keeper_->GiveBack(absl::Now() + kForgetTimeout);
 }
 
 absl::Status Servers::Add(std::vector<ShardAddition> additions) {
@@ -136,6 +180,7 @@ absl::Status Servers::Add(std::vector<ShardAddition> additions) {
     shard.addition_status = absl::OkStatus();
     if (!shard.is_defined) shard.lost_since = absl::Now();
     shard.addition = std::move(addition);
+    keeper_->Begin();
     changed_.NotifyAll();
   }
   for (const int number : numbers) {
@@ -214,7 +259,8 @@ void Servers::Watch(int number) {
         const absl::Time now = absl::Now();
         absl::Time next = absl::InfiniteFuture();
         const bool needs_definition =
-            status_.ok() && (shard.addition.has_value() || (shard.is_defined && !shard.is_there));
+            status_.ok() && is_held_ &&
+            (shard.addition.has_value() || (shard.is_defined && !shard.is_there));
         if (needs_definition) {
           defines = true;
           if (now >= next_define) break;

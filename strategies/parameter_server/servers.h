@@ -2,6 +2,9 @@
 // watches them, and defines one anew whose server was lost and is there again, with the state of
 // its replica or its newest snapshot. Until then there is no route for steps, which wait.
 //
+// The job is held first (job_keeper.h). A second coordinator of it changes nothing, and its
+// status() is FailedPrecondition.
+//
 // A server that does not come back within `start_timeout`, or without its state, ends the training:
 // status() says why, from then on.
 //
@@ -28,6 +31,7 @@
 #include "proto/graph.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "runtime/parameter_server/shard_client.h"
+#include "strategies/parameter_server/job_keeper.h"
 #include "strategies/runner.h"
 
 namespace tandem::parameter_server {
@@ -49,6 +53,8 @@ struct ServersOptions {
   std::function<void(int shard, int64_t version)> on_restored;
   // There may be a route again, or never again.
   std::function<void()> on_change;
+  // Another process is the job's coordinator; what the servers have is left to it.
+  std::function<void()> on_refused;
 };
 
 // What is added to a shard.
@@ -129,6 +135,9 @@ class Servers {
     absl::Status last_error;
   };
 
+  std::unique_ptr<JobKeeper> NewKeeper();
+  // Ends what waits for shards that are not there yet.
+  void EndAdditions(const absl::Status& status);
   void Watch(int number);
   // Sends the addition, or all of the definition to a server that does not have it.
   void Define(int number);
@@ -144,10 +153,13 @@ class Servers {
 
   const ServersOptions options_;
   std::vector<std::unique_ptr<Shard>> shards_;  // Filled by the constructor.
+  std::unique_ptr<JobKeeper> keeper_;           // Null: there is nothing to be done.
 
   mutable Mutex mu_;
   CondVar changed_;
   bool ends_ ABSL_GUARDED_BY(mu_) = false;
+  bool is_held_ ABSL_GUARDED_BY(mu_) = false;     // The job, by this process.
+  bool is_refused_ ABSL_GUARDED_BY(mu_) = false;  // It is another one's.
   absl::Status status_ ABSL_GUARDED_BY(mu_);
   int64_t generation_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<MemberEvent> events_ ABSL_GUARDED_BY(mu_);

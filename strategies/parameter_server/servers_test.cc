@@ -1,6 +1,8 @@
 // The coordinator's end of the shards, with servers that are lost, come back, or do not.
 #include "strategies/parameter_server/servers.h"
 
+#include <unistd.h>
+
 #include <map>
 #include <memory>
 #include <string>
@@ -10,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "core/base/status.h"
 #include "gtest/gtest.h"
+#include "runtime/parameter_server/job_holds.h"
 
 namespace tandem::parameter_server {
 namespace {
@@ -31,6 +34,7 @@ struct FakeServer {
   ShardDefinition definition ABSL_GUARDED_BY(mu);
   int calls ABSL_GUARDED_BY(mu) = 0;
   bool was_forgotten ABSL_GUARDED_BY(mu) = false;
+  JobHolds holds ABSL_GUARDED_BY(mu);
 
   void Crash() {
     MutexLock lock(mu);
@@ -124,6 +128,24 @@ class FakeClient final : public ShardClient {
     server_.was_forgotten = true;
     return Reach();
   }
+  absl::StatusOr<absl::optional<JobHolder>> Hold(const std::string& job, const JobHolder& self,
+                                                 absl::Duration lease, absl::Time) override {
+    MutexLock lock(server_.mu);
+    TANDEM_RETURN_IF_ERROR(Reach());
+    HoldRequest request;
+    request.set_job(job);
+    request.set_holder(self.number);
+    request.set_who(self.who);
+    request.set_lease_ms(absl::ToInt64Milliseconds(lease));
+    request.set_number(++requests_);
+    TANDEM_ASSIGN_OR_RETURN(const HoldResponse response, server_.holds.Hold(request, absl::Now()));
+    if (!response.has_other()) return absl::optional<JobHolder>();
+    JobHolder other;
+    other.number = response.other().holder();
+    other.who = response.other().who();
+    other.renewals = response.other().renewals();
+    return absl::optional<JobHolder>(std::move(other));
+  }
 
  private:
   absl::Status Reach() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(server_.mu) {
@@ -136,6 +158,7 @@ class FakeClient final : public ShardClient {
 
   const std::string address_;
   FakeServer& server_;
+  int64_t requests_ = 0;
 };
 
 ShardAddition Addition(int shard, const std::string& name) {
@@ -152,18 +175,26 @@ ShardAddition Addition(int shard, const std::string& name) {
 class ServersTest : public ::testing::Test {
  protected:
   void Make(int count, absl::Duration start_timeout = kPatience) {
+    for (int i = 0; i < count; ++i) {
+      fakes_.push_back(std::make_unique<FakeServer>());
+      by_address_[absl::StrCat("host:", i + 1)] = fakes_.back().get();
+    }
+    servers_ = NewServers(start_timeout);
+  }
+  std::unique_ptr<Servers> NewServers(absl::Duration start_timeout = kPatience) {
     ServersOptions options;
     options.job = "job";
     options.client = 5;
     options.heartbeat = absl::Milliseconds(5);
     options.lost_after = absl::Seconds(5);
     options.start_timeout = start_timeout;
-    for (int i = 0; i < count; ++i) {
-      fakes_.push_back(std::make_unique<FakeServer>());
-      const std::string address = absl::StrCat("host:", i + 1);
-      by_address_[address] = fakes_.back().get();
-      options.tasks.emplace_back(absl::StrCat("/job:ps/task:", i), address);
+    for (size_t i = 0; i < fakes_.size(); ++i) {
+      options.tasks.emplace_back(absl::StrCat("/job:ps/task:", i), absl::StrCat("host:", i + 1));
     }
+    options.on_refused = [this] {
+      MutexLock lock(mu_);
+      ++refusals_;
+    };
     options.connect = [this](const std::string& address) {
       return std::make_unique<FakeClient>(address, by_address_.at(address));
     };
@@ -176,7 +207,7 @@ class ServersTest : public ::testing::Test {
       ++changes_;
       changed_.NotifyAll();
     };
-    servers_ = std::make_unique<Servers>(std::move(options));
+    return std::make_unique<Servers>(std::move(options));
   }
 
   // Until `is_so`; it is looked at again when the servers say that something has changed.
@@ -200,6 +231,7 @@ class ServersTest : public ::testing::Test {
   Mutex mu_;
   CondVar changed_;
   int changes_ ABSL_GUARDED_BY(mu_) = 0;
+  int refusals_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<std::pair<int, int64_t>> restored_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<Servers> servers_;
 };
@@ -384,6 +416,89 @@ TEST_F(ServersTest, LetsGoOfShardsAtTheEndUnlessTheyAreKept) {
     MutexLock lock(fakes_[0]->mu);
     EXPECT_EQ(fakes_[0]->was_forgotten, !keep);
   }
+}
+
+TEST_F(ServersTest, ASecondCoordinatorIsToldWhoTheFirstOneIs) {
+  Make(2);
+  ASSERT_TRUE(servers_->Add({Addition(1, "a")}).ok());
+  auto second = NewServers();
+  const absl::Status refused = second->Add({Addition(1, "b")});
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(absl::StrContains(refused.message(), absl::StrCat("process ", getpid(), " on ")))
+      << refused;
+  EXPECT_EQ(second->status(), refused);
+  // It leaves all to the first one, also at its end.
+  second->Stop(/*keep=*/false);
+  second.reset();
+  {
+    MutexLock lock(fakes_[1]->mu);
+    EXPECT_EQ(fakes_[1]->definition.graph.node_size(), 1);
+    EXPECT_FALSE(fakes_[1]->was_forgotten);
+  }
+  {
+    MutexLock lock(mu_);
+    EXPECT_EQ(refusals_, 1);
+  }
+  ASSERT_TRUE(servers_->Add({Addition(1, "c")}).ok());
+  // One that ends gives the job back at once, and does not wait for its lease.
+  servers_->Stop(/*keep=*/true);
+  second = NewServers(absl::Seconds(4));
+  EXPECT_TRUE(second->Add({Addition(1, "d")}).ok());
+}
+
+TEST(JobHolds, ALeaseThatIsOverIsForWhoeverAsks) {
+  JobHolds holds;
+  const absl::Time start = absl::UnixEpoch();
+  const auto hold = [&](uint64_t holder, int64_t number, int at_ms, int lease_ms = 100) {
+    HoldRequest request;
+    request.set_job("job");
+    request.set_holder(holder);
+    request.set_number(number);
+    request.set_lease_ms(lease_ms);
+    const auto response = holds.Hold(request, start + absl::Milliseconds(at_ms));
+    EXPECT_TRUE(response.ok()) << response.status();
+    return response->has_other() ? static_cast<int64_t>(response->other().renewals()) : -1;
+  };
+  EXPECT_EQ(hold(1, 1, 0), -1);
+  EXPECT_EQ(hold(2, 1, 99), 0);
+  EXPECT_EQ(hold(1, 2, 99), -1);
+  EXPECT_EQ(hold(2, 2, 198), 1);
+  // The request that comes twice, and late, renews nothing.
+  EXPECT_EQ(hold(1, 2, 198), -1);
+  EXPECT_EQ(hold(2, 3, 199), -1);
+  EXPECT_EQ(hold(1, 3, 250), 0);
+  EXPECT_EQ(hold(2, 4, 260, 0), -1);
+  // Given back; the request before that comes late.
+  EXPECT_EQ(hold(2, 3, 261), -1);
+  EXPECT_EQ(hold(1, 4, 262), -1);
+}
+
+TEST(JobHolds, WhatMakesNoSenseIsRefused) {
+  JobHolds holds;
+  HoldRequest request;
+  request.set_job("job");
+  request.set_holder(1);
+  request.set_number(1);
+  request.set_lease_ms(100);
+  const auto with = [&](auto change) {
+    HoldRequest changed = request;
+    change(changed);
+    return holds.Hold(changed, absl::UnixEpoch()).status().code();
+  };
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  EXPECT_EQ(with([](HoldRequest& r) { r.clear_job(); }), kInvalid);
+  EXPECT_EQ(with([](HoldRequest& r) { r.set_holder(0); }), kInvalid);
+  EXPECT_EQ(with([](HoldRequest& r) { r.set_number(0); }), kInvalid);
+  EXPECT_EQ(with([](HoldRequest& r) { r.set_lease_ms(-1); }), kInvalid);
+  EXPECT_EQ(with([](HoldRequest& r) { r.set_lease_ms(int64_t{1} << 60); }), kInvalid);
+  EXPECT_EQ(with([](HoldRequest& r) { r.set_who(std::string(2000, 'x')); }), kInvalid);
+  // More jobs than a server remembers, unless some have ended.
+  for (size_t i = 0; i < JobHolds::kMostJobs; ++i) {
+    EXPECT_EQ(with([&](HoldRequest& r) { r.set_job(absl::StrCat("job ", i)); }),
+              absl::StatusCode::kOk);
+  }
+  EXPECT_EQ(with([](HoldRequest&) {}), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(holds.Hold(request, absl::UnixEpoch() + absl::Seconds(1)).ok());
 }
 
 }  // namespace

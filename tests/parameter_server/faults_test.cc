@@ -89,6 +89,12 @@ TEST(Faults, ACoordinatorThatIsKilledGoesOnWithTheServersState) {
     ASSERT_EQ(CountersIn(LineWith(first, "began")),
               (std::map<std::string, int64_t>{{"counter_0", 0}, {"counter_1", 0}}));
     ASSERT_TRUE(first.WaitForLine("ended 50"));
+    // While it lives there is no other one.
+    ServerProcess another(with("--steps=5"), environment);
+    EXPECT_TRUE(another.WaitForLine("has another coordinator: process "));
+    ASSERT_TRUE(another.WaitForEnd(absl::Now() + absl::Seconds(60)).has_value());
+    const int before = first.CountLines("ended ");
+    ASSERT_TRUE(first.WaitForLine(absl::StrCat("ended ", before + 20)));
     first.Kill();
     acknowledged = first.CountLines("ended ");
   }

@@ -23,9 +23,9 @@ namespace {
 
 const TaskId kServer = {"ps", 0};
 
-constexpr const char* kMethods[] = {"Call",      "Define",   "Read",    "Write",
-                                    "Report",    "SetNote",  "GetNote", "Forget",
-                                    "Replicate", "PutState", "GetState"};
+constexpr const char* kMethods[] = {"Call",      "Define",   "Read",     "Write",
+                                    "Report",    "SetNote",  "GetNote",  "Forget",
+                                    "Replicate", "PutState", "GetState", "Hold"};
 
 class HostileTest : public ::testing::Test {
  protected:
