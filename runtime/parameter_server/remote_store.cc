@@ -173,6 +173,7 @@ absl::StatusOr<std::shared_ptr<ServiceClient>> RemoteStore::ClientOf(const std::
   MutexLock lock(mu_);
   const auto found = clients_.find(address);
   if (found != clients_.end()) return found->second;
+  if (options_.check_address) TANDEM_RETURN_IF_ERROR(options_.check_address(address));
   if (clients_.size() >= kMostServers) {
     return errors::ResourceExhausted("there are ", clients_.size(),
                                      " parameter servers already; no more can be called");

@@ -36,6 +36,8 @@ class RemoteStore final : public ParameterStore {
     Security security;
     ShardHost* local = nullptr;          // Outlives it. Null: no shards are in this process.
     std::shared_ptr<CallFaults> faults;  // Null: none.
+    // Of the servers that a route leads to, which are sent this process's token. Empty: all may be.
+    AddressCheck check_address;
     HostTransfers host_transfers = HostTransfers::kAuto;
     size_t least_host_transfer_bytes = kLeastHostTransferBytes;
   };

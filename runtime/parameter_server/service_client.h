@@ -7,6 +7,7 @@
 #define TANDEM_RUNTIME_PARAMETER_SERVER_SERVICE_CLIENT_H_
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -29,6 +30,9 @@ class Channel;
 }  // namespace grpc
 
 namespace tandem::parameter_server {
+
+// PermissionDenied: this process does not call the address, "host:port", on behalf of others.
+using AddressCheck = std::function<absl::Status(const std::string& address)>;
 
 struct ServiceCallOptions {
   absl::Time deadline = absl::InfiniteFuture();  // With all repetitions.

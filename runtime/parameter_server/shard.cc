@@ -207,7 +207,7 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(ShardOptions options) {
                                    "; both must be above 0");
   }
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<ShardGraph> graph,
-                          ShardGraph::Create(std::move(options.session)));
+                          ShardGraph::Create(std::move(options.session), options.variable_budget));
   return std::unique_ptr<Shard>(
       new Shard(std::make_unique<Impl>(std::move(options), std::move(graph))));
 }

@@ -31,6 +31,7 @@
 #include "core/tensor/tensor.h"
 #include "proto/graph.pb.h"
 #include "proto/parameter_server.pb.h"
+#include "runtime/parameter_server/variable_budget.h"
 #include "runtime/session/session.h"
 
 namespace tandem::parameter_server {
@@ -54,6 +55,8 @@ struct ShardOptions {
   std::function<void(AppliedPush, absl::AnyInvocable<void(absl::Status)> answered)> on_applied;
   // A push that would have to wait is refused when those that wait have so many bytes.
   int64_t max_waiting_bytes = int64_t{8} << 30;
+  // What the variables take is taken from it. Null: they may take what there is.
+  std::shared_ptr<VariableBudget> variable_budget;
   // How long Capture and what else stops pushes waits for those that run.
   absl::Duration patience = absl::Seconds(60);
 };
@@ -92,8 +95,9 @@ class Shard {
   // count. Of ops that only Tandem makes those of optimizers are taken.
   //
   // InvalidArgument: it is there and differs; a program does not fit the graph, or updates and
-  // fetches something; a handle that does not lead to a variable of a type that is known. Nothing
-  // has changed then.
+  // fetches something; a handle that does not lead to a variable of a type that is known, or, where
+  // their bytes are limited, of a shape that is known. ResourceExhausted: the limit. Nothing has
+  // changed then.
   absl::Status Extend(const tensorflow::GraphDef& graph, const std::vector<Program>& programs,
                       const std::vector<Variable>& variables);
 

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "absl/algorithm/container.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
@@ -105,14 +106,37 @@ absl::Status ShardProgram::CheckArguments(const std::vector<Tensor>& arguments) 
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<ShardGraph>> ShardGraph::Create(SessionOptions options) {
+absl::StatusOr<std::unique_ptr<ShardGraph>> ShardGraph::Create(
+    SessionOptions options, std::shared_ptr<VariableBudget> budget) {
   if (options.shared_kernels == nullptr) options.shared_kernels = NewSharedKernelCache();
   TANDEM_ASSIGN_OR_RETURN(const std::unique_ptr<Session> first, Session::Create(Graph(), options));
   options.session_devices = first->session_devices();
-  auto graph = std::unique_ptr<ShardGraph>(new ShardGraph(std::move(options)));
+  auto graph = std::unique_ptr<ShardGraph>(new ShardGraph(std::move(options), std::move(budget)));
   MutexLock lock(graph->mu_);
   graph->contents_ = std::make_shared<const Contents>();
   return graph;
+}
+
+ShardGraph::~ShardGraph() {
+  if (budget_ != nullptr) budget_->GiveBack(variable_bytes());
+}
+
+absl::StatusOr<int64_t> ShardGraph::Reserve(const Contents& contents, size_t first) const {
+  if (budget_ == nullptr) return 0;
+  int64_t bytes = 0;
+  for (size_t i = first; i < contents.variables.size(); ++i) {
+    const KnownVariable& variable = contents.variables[i];
+    if (budget_->has_limit() && !variable.shape.ToShape().ok()) {
+      return errors::InvalidArgument(
+          "variable '", variable.description.name(), "' has the shape ",
+          variable.shape.DebugString(),
+          "; where the bytes of variables are limited (--max_variable_bytes) all sizes have to be "
+          "known");
+    }
+    bytes += BytesOf(variable);
+  }
+  TANDEM_RETURN_IF_ERROR(budget_->Take(bytes));
+  return bytes;
 }
 
 std::shared_ptr<const ShardGraph::Contents> ShardGraph::contents() const {
@@ -154,6 +178,10 @@ absl::Status ShardGraph::Extend(const tensorflow::GraphDef& graph,
       added_programs.empty()) {
     return absl::OkStatus();
   }
+  TANDEM_ASSIGN_OR_RETURN(int64_t reserved, Reserve(*next, variables_before));
+  const auto give_back = absl::MakeCleanup([&] {
+    if (reserved > 0) budget_->GiveBack(reserved);
+  });
   TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, Session::Create(extended, options_));
   next->sessions.push_back(std::move(session));
   TANDEM_RETURN_IF_ERROR(CompilePrograms(added_programs, extended, *next));
@@ -161,6 +189,7 @@ absl::Status ShardGraph::Extend(const tensorflow::GraphDef& graph,
 
   MutexLock lock(mu_);
   TANDEM_RETURN_IF_ERROR(closed_);
+  reserved = 0;  // They are there.
   graph_ = std::move(extended);
   contents_ = std::move(next);
   return absl::OkStatus();
@@ -298,13 +327,15 @@ std::vector<std::string> ShardGraph::variables() const {
   return names;
 }
 
+int64_t ShardGraph::BytesOf(const KnownVariable& variable) {
+  const absl::StatusOr<Shape> shape = variable.shape.ToShape();
+  if (!shape.ok()) return 0;
+  return shape->num_elements() * static_cast<int64_t>(DataTypeSize(variable.dtype));
+}
+
 int64_t ShardGraph::variable_bytes() const {
   int64_t bytes = 0;
-  for (const KnownVariable& variable : contents()->variables) {
-    const absl::StatusOr<Shape> shape = variable.shape.ToShape();
-    if (!shape.ok()) continue;
-    bytes += shape->num_elements() * static_cast<int64_t>(DataTypeSize(variable.dtype));
-  }
+  for (const KnownVariable& variable : contents()->variables) bytes += BytesOf(variable);
   return bytes;
 }
 

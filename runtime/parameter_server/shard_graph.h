@@ -22,6 +22,7 @@
 #include "core/tensor/tensor.h"
 #include "proto/graph.pb.h"
 #include "proto/parameter_server.pb.h"
+#include "runtime/parameter_server/variable_budget.h"
 #include "runtime/session/session.h"
 
 namespace tandem::parameter_server {
@@ -42,7 +43,10 @@ class ShardGraph {
  public:
   using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
-  static absl::StatusOr<std::unique_ptr<ShardGraph>> Create(SessionOptions options);
+  // `budget`: see ShardOptions.
+  static absl::StatusOr<std::unique_ptr<ShardGraph>> Create(
+      SessionOptions options, std::shared_ptr<VariableBudget> budget = nullptr);
+  ~ShardGraph();
 
   // See Shard::Extend.
   absl::Status Extend(const tensorflow::GraphDef& graph, const std::vector<Program>& programs,
@@ -86,17 +90,22 @@ class ShardGraph {
     std::shared_ptr<Session::Callable> assign;
   };
 
-  explicit ShardGraph(SessionOptions options) : options_(std::move(options)) {}
+  ShardGraph(SessionOptions options, std::shared_ptr<VariableBudget> budget)
+      : options_(std::move(options)), budget_(std::move(budget)) {}
 
   static absl::Status AddVariables(const std::vector<Variable>& variables, Graph& graph,
                                    Contents& contents);
   static absl::Status CompilePrograms(const std::vector<Program>& programs, const Graph& graph,
                                       Contents& contents);
   static absl::Status CompileVariables(Contents& contents);
+  static int64_t BytesOf(const KnownVariable& variable);
+  // Takes from the budget what variables from number `first` on take, and gives how much it was.
+  absl::StatusOr<int64_t> Reserve(const Contents& contents, size_t first) const;
   std::shared_ptr<const Contents> contents() const ABSL_LOCKS_EXCLUDED(mu_);
 
   SessionOptions options_;
-  Mutex extend_mu_;  // Held by whoever extends.
+  const std::shared_ptr<VariableBudget> budget_;  // Null: there is no limit.
+  Mutex extend_mu_;                               // Held by whoever extends.
   Graph graph_ ABSL_GUARDED_BY(extend_mu_);
   mutable Mutex mu_;
   std::shared_ptr<const Contents> contents_ ABSL_GUARDED_BY(mu_);

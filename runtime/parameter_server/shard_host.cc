@@ -169,6 +169,9 @@ absl::Status ShardHost::CheckDefinition(const DefineRequest& request) const {
     return errors::InvalidArgument(NameOf(request.shard()),
                                    " is to have a replica, but no address for it");
   }
+  if (options_.check_address) {
+    TANDEM_RETURN_IF_ERROR(options_.check_address(request.replica_address()));
+  }
   if (request.most_behind() < 0) {
     return errors::InvalidArgument("a replica cannot be behind by ", request.most_behind());
   }
@@ -238,6 +241,7 @@ absl::StatusOr<std::shared_ptr<HostedShard>> ShardHost::Make(const DefineRequest
   ShardOptions options;
   options.session.devices = options_.devices;
   options.session.session_devices = std::make_shared<SessionDevices>(options_.devices);
+  options.variable_budget = variable_budget_;
   options.ordered = request.replication() != DefineRequest::NONE || request.shard().is_replica();
   if (request.replication() != DefineRequest::NONE) {
     TANDEM_ASSIGN_OR_RETURN(replica, ServiceClient::Create(request.replica_address(),

@@ -30,6 +30,8 @@
 #include "runtime/parameter_server/hosted_shard.h"
 #include "runtime/parameter_server/job_holds.h"
 #include "runtime/parameter_server/order_log.h"
+#include "runtime/parameter_server/service_client.h"
+#include "runtime/parameter_server/variable_budget.h"
 #include "runtime/rpc/control_threads.h"
 #include "runtime/rpc/security.h"
 #include "runtime/rpc/server_limits.h"
@@ -42,6 +44,8 @@ struct ShardHostOptions {
   Security security;                   // Of calls to servers that hold replicas.
   std::shared_ptr<CallFaults> faults;  // Of these calls; null: none.
   ServerLimits limits;
+  // Which servers may be sent this one's token, to hold replicas. Empty: all.
+  AddressCheck check_address;
   int64_t most_shards = 1000;  // Replicas count, too.
   size_t most_note_bytes = size_t{16} << 20;
   // How long a shard waits for its replica before it goes on without it.
@@ -131,6 +135,8 @@ class ShardHost {
   void SetDone(const std::string& thing, const Order& order);
 
   const ShardHostOptions options_;
+  const std::shared_ptr<VariableBudget> variable_budget_ =
+      std::make_shared<VariableBudget>(options_.limits.variable_bytes);
   // What a shard's last user lets go of may wait for the shard's calls, which gRPC's threads, or
   // these calls themselves, must not.
   ControlThreads reaper_{1};

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -79,6 +81,24 @@ std::unique_ptr<SharedMemoryEndpoint> NewSharedMemory(const ServerOptions& optio
   return nullptr;
 }
 
+// Whom the server calls because a step's route, or a shard's definition, says so. Whoever may use
+// the server could otherwise have it send its token, or what it knows, to anybody. A server that is
+// alone and has no token tells nothing that its callers do not know.
+parameter_server::AddressCheck AddressesOf(const ClusterConfig& config, const Security& security) {
+  std::set<std::string> addresses;
+  for (const auto& [job, tasks] : config.jobs) {
+    for (const auto& [index, address] : tasks) addresses.insert(address);
+  }
+  if (addresses.size() < 2 && security.token.empty() && security.key.empty()) return nullptr;
+  return [addresses = std::move(addresses)](const std::string& address) -> absl::Status {
+    if (addresses.count(address) > 0) return absl::OkStatus();
+    return errors::PermissionDenied(
+        "this server does not call a parameter server at ", address,
+        ": that is no address of its cluster, which has ", absl::StrJoin(addresses, ", "),
+        ". All tasks of a job have to be started with the same cluster (TF_CONFIG, --cluster)");
+  };
+}
+
 parameter_server::ShardHostOptions ShardsOf(const ServerOptions& options, const Security& security,
                                             std::shared_ptr<DeviceSet> devices,
                                             std::shared_ptr<parameter_server::CallFaults> faults) {
@@ -89,6 +109,7 @@ parameter_server::ShardHostOptions ShardsOf(const ServerOptions& options, const 
   shards.faults = std::move(faults);
   shards.limits = options.limits;
   shards.replica_lost_after = options.replica_lost_after;
+  shards.check_address = AddressesOf(options.config, security);
   return shards;
 }
 
@@ -98,6 +119,7 @@ std::shared_ptr<ParameterStore> NewStore(const ServerOptions& options, const Sec
   store.security = security;
   store.local = local;
   store.faults = local->options().faults;
+  store.check_address = local->options().check_address;
   store.host_transfers = options.host_transfers;
   store.least_host_transfer_bytes = options.least_host_transfer_bytes;
   return std::make_shared<parameter_server::RemoteStore>(std::move(store));

@@ -15,7 +15,8 @@ absl::Status CheckLimits(const ServerLimits& limits) {
   } all[] = {{"max_message_bytes", limits.message_bytes},
              {"max_sessions", limits.sessions},
              {"max_graph_nodes", limits.graph_nodes},
-             {"max_request_tensor_bytes", limits.request_tensor_bytes}};
+             {"max_request_tensor_bytes", limits.request_tensor_bytes},
+             {"max_variable_bytes", limits.variable_bytes}};
   for (const auto& limit : all) {
     if (limit.value > 0) continue;
     return errors::InvalidArgument("--", limit.name, "=", limit.value, ": a limit is at least 1");

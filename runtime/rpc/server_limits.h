@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,6 +26,9 @@ struct ServerLimits {
   // --max_request_tensor_bytes: what the tensors of a request, a graph's constants or a step's
   // feeds, take when they are read; a message of a few bytes may stand for a large one.
   int64_t request_tensor_bytes = int64_t{8} << 30;
+  // --max_variable_bytes: what the variables take that this server keeps for trainings with
+  // parameter servers, replicas of other servers' included.
+  int64_t variable_bytes = std::numeric_limits<int64_t>::max();
 };
 
 // InvalidArgument: a limit of 0 or less.

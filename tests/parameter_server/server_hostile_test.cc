@@ -223,6 +223,48 @@ TEST_F(HostileTest, NumbersThatMakeNoSenseAreRefused) {
   definition.set_replica_address("localhost:1");
   definition.set_most_behind(-1);
   EXPECT_TRUE(absl::IsInvalidArgument(Send("Define", definition)));
+  HoldRequest hold;
+  hold.set_job(kJob);
+  hold.set_number(1);
+  EXPECT_TRUE(absl::IsInvalidArgument(Send("Hold", hold)));
+}
+
+TEST(HostileLimits, VariablesTakeNoMoreThanTheServerMayGiveThem) {
+  TestCluster cluster({{"ps", 2}});
+  // The counter, the sum and a vector of four: 8 + 16 + 16 bytes.
+  cluster.options().limits.variable_bytes = 84;
+  cluster.StartAll();
+  const auto client = ClientOf(cluster.address(kServer));
+  const auto define = [&](int number) {
+    return client->Define(CounterShard(number), Soon()).status();
+  };
+  ASSERT_TRUE(define(0).ok());
+  ASSERT_TRUE(define(1).ok());
+  const absl::Status full = define(2);
+  EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
+  for (const char* words : {"84 bytes", "4 are left", "--max_variable_bytes"}) {
+    EXPECT_TRUE(absl::StrContains(full.message(), words)) << full;
+  }
+  // What is there already takes no more, and what was refused has taken nothing.
+  EXPECT_TRUE(define(1).ok());
+  ASSERT_TRUE(client->Forget(kJob, Soon()).ok());
+  // A shard is let go of on a thread of its own.
+  const absl::Time end = absl::Now() + absl::Seconds(60);
+  while (!define(2).ok() || !define(3).ok()) ASSERT_LT(absl::Now(), end);
+  EXPECT_TRUE(absl::IsResourceExhausted(define(4)));
+}
+
+TEST(HostileLimits, ReplicasAreOnServersOfTheClusterAlone) {
+  TestCluster cluster({{"ps", 2}});
+  cluster.StartAll();
+  const auto client = ClientOf(cluster.address(kServer));
+  ShardDefinition definition = CounterShard();
+  definition.replication.mode = Replication::kAsynchronous;
+  definition.replication.address = "127.0.0.1:1";
+  const absl::Status refused = client->Define(definition, Soon()).status();
+  EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
+  definition.replication.address = cluster.address({"ps", 1});
+  EXPECT_TRUE(client->Define(definition, Soon()).ok());
 }
 
 }  // namespace

@@ -135,5 +135,22 @@ TEST_P(ServerStepsTest, AStepOfALostShardSaysSo) {
   EXPECT_TRUE(absl::StrContains(lost.message(), "'training'")) << lost;
 }
 
+// Or whoever may run a step could have the worker send its token to anybody.
+TEST_P(ServerStepsTest, AnAddressOutsideOfTheClusterIsNotCalled) {
+  ASSERT_NE(session_, nullptr);
+  // Somebody listens there, who knows the shard.
+  TestCluster other({{"ps", 1}});
+  other.StartAll();
+  const std::string elsewhere = other.address(kServer);
+  const auto defined = ClientOf(elsewhere)->Define(CounterShard(), Soon());
+  ASSERT_TRUE(defined.ok()) << defined.status();
+  const Way way = {elsewhere, defined->incarnation, 0};
+  const absl::Status refused = Step(way.To(9, 1), 1).status();
+  EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
+  EXPECT_TRUE(absl::StrContains(refused.message(), elsewhere)) << refused;
+  EXPECT_TRUE(Step(way_.To(9, 1), 1).ok());
+  EXPECT_EQ((*ClientOf(elsewhere)->Report(kJob, Soon()))[0].status.pulls, 0);
+}
+
 }  // namespace
 }  // namespace tandem::parameter_server

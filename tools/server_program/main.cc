@@ -57,6 +57,9 @@ ABSL_FLAG(int64_t, max_graph_nodes, tandem::ServerLimits().graph_nodes,
           "refuse sessions with more nodes, those of functions included");
 ABSL_FLAG(int64_t, max_request_tensor_bytes, tandem::ServerLimits().request_tensor_bytes,
           "refuse requests whose tensors (constants or feeds) take more memory");
+ABSL_FLAG(int64_t, max_variable_bytes, tandem::ServerLimits().variable_bytes,
+          "refuse to keep more of the variables of trainings with parameter servers, replicas of "
+          "other servers' included; default: as much as there is memory");
 ABSL_FLAG(absl::Duration, session_idle_limit, absl::InfiniteDuration(),
           "close sessions that have had no call for so long; default: never");
 ABSL_FLAG(std::string, host_transfers, "auto",
@@ -206,6 +209,7 @@ absl::Status Serve(bool* had_sessions) {
   options.limits.sessions = absl::GetFlag(FLAGS_max_sessions);
   options.limits.graph_nodes = absl::GetFlag(FLAGS_max_graph_nodes);
   options.limits.request_tensor_bytes = absl::GetFlag(FLAGS_max_request_tensor_bytes);
+  options.limits.variable_bytes = absl::GetFlag(FLAGS_max_variable_bytes);
   options.session_idle_limit = absl::GetFlag(FLAGS_session_idle_limit);
   options.start_timeout = absl::GetFlag(FLAGS_start_timeout);
 
