@@ -49,8 +49,9 @@ Fleet::~Fleet() {
     changed_.NotifyAll();
   }
   watch_.join();
-  // Their threads call this object; each waits for the steps that it runs.
-  for (Worker& worker : links_) worker.link.reset();
+  // Their threads call this object, and look for themselves among the links: none may go before all
+  // threads have ended.
+  for (Worker& worker : links_) worker.link->Stop();
 }
 
 int Fleet::num_there() const {

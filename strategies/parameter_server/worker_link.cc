@@ -64,7 +64,9 @@ WorkerLink::WorkerLink(WorkerLinkOptions options, Watcher* watcher)
       status_(errors::Unavailable("it has not been reached yet")),
       thread_([this] { Run(); }) {}
 
-WorkerLink::~WorkerLink() {
+WorkerLink::~WorkerLink() { Stop(); }
+
+void WorkerLink::Stop() {
   std::shared_ptr<Connection> connection;
   {
     MutexLock lock(mu_);
@@ -74,7 +76,7 @@ WorkerLink::~WorkerLink() {
   }
   if (connection != nullptr) connection->lost.Cancel(errors::Cancelled("the training ends"));
   connection.reset();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void WorkerLink::Want(int number, std::shared_ptr<const WorkerProgram> program) {

@@ -62,6 +62,10 @@ class WorkerLink {
 
   WorkerLink(WorkerLinkOptions options, Watcher* watcher);
   ~WorkerLink();
+
+  // Ends its thread, which waits for the steps that run: nothing calls the watcher after this. The
+  // destructor does it, too.
+  void Stop();
   WorkerLink(const WorkerLink&) = delete;
   WorkerLink& operator=(const WorkerLink&) = delete;
 
