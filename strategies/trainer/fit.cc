@@ -19,6 +19,8 @@ namespace {
 // Payload of the status of a training that was stopped: the exit code, in decimal.
 constexpr char kExitCode[] = "tandem.dev/exit_code";
 
+constexpr absl::Duration kLookForStop = absl::Milliseconds(50);
+
 // `signal`: 0 when Trainer::Stop was called.
 absl::Status Stopped(StopReason reason, int signal, int64_t step) {
   absl::string_view why;
@@ -158,7 +160,9 @@ absl::Status Trainer::FitRun::TrainEpoch() {
     TANDEM_ASSIGN_OR_RETURN(absl::optional<std::vector<Tensor>> batch, TakeBatch(started));
     if (!batch.has_value()) break;
     TANDEM_RETURN_IF_ERROR(CheckBatch(*batch));
-    TANDEM_RETURN_IF_ERROR(trainer_.Prepare(*batch));
+    TANDEM_RETURN_IF_ERROR(PrepareFor(*batch));
+    TANDEM_RETURN_IF_ERROR(TakeNote());
+    if (moved_) return absl::OkStatus();
     TANDEM_RETURN_IF_ERROR(RestoreVariables());
     TANDEM_RETURN_IF_ERROR(CheckCheckpointMetric());
     if (!totals_.has_value()) {
@@ -176,9 +180,12 @@ absl::Status Trainer::FitRun::TrainEpoch() {
     } else {
       TakeOff(std::move(flight));
       while (in_flight_ >= trainer_.runner_->max_steps_in_flight()) {
-        TANDEM_RETURN_IF_ERROR(Land(*WaitForLanding(absl::InfiniteFuture())));
+        // Steps may wait for other processes, which may not come before somebody wants to stop.
+        absl::optional<Landing> landing = WaitForLanding(absl::Now() + kLookForStop);
+        TANDEM_RETURN_IF_ERROR(landing.has_value() ? Land(*std::move(landing)) : CheckStop());
       }
     }
+    if (trainer_.runner_->WantsNote()) TANDEM_RETURN_IF_ERROR(KeepNote());
     if (checkpoints_ != nullptr) TANDEM_RETURN_IF_ERROR(SaveIfDue());
     if (workers_ != nullptr) TANDEM_RETURN_IF_ERROR(EndStepTogether());
   }
@@ -209,6 +216,10 @@ absl::Status Trainer::FitRun::EndEpoch() {
   // From here on a checkpoint stands before the next epoch.
   ++epoch_;
   totals_.reset();
+  if (workers_ == nullptr) {
+    TANDEM_RETURN_IF_ERROR(NoteCallbacks());
+    TANDEM_RETURN_IF_ERROR(KeepNote());
+  }
   return checkpoints_ == nullptr ? absl::OkStatus() : SaveAfterEpoch(result);
 }
 

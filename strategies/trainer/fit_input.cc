@@ -72,6 +72,8 @@ absl::StatusOr<TrainingState::Input> FitInput::Save() const {
 absl::Status FitInput::Restore(const TrainingState::Input& state,
                                absl::FunctionRef<absl::Status()> check_stop) {
   opened_ = state.opened;
+  next_ = NextBatch();  // Whatever was open here.
+  batches_ = 0;
   if (!state.is_open) return absl::OkStatus();
   --opened_;
   TANDEM_RETURN_IF_ERROR(Open());

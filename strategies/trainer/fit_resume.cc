@@ -15,6 +15,7 @@ namespace tandem {
 
 absl::Status Trainer::FitRun::Resume() {
   if (!checkpoints_->found().has_value()) return absl::OkStatus();
+  has_looked_for_note_ = true;  // A checkpoint has variables and data of the same moment.
   return GoTo(*std::exchange(checkpoints_->found(), absl::nullopt),
               absl::StrCat("the checkpoint '", checkpoints_->prefix(), "'"));
 }
@@ -67,15 +68,17 @@ bool Trainer::FitRun::IsPending() const {
 }
 
 absl::Status Trainer::FitRun::RestoreVariables() {
-  if (!IsPending()) return absl::OkStatus();
+  if (!IsPending() && !is_noted_) return absl::OkStatus();
   StrategyState state;
   if (taken_.has_value()) {
     state = *std::exchange(taken_, absl::nullopt);
-  } else {
+  } else if (IsPending()) {
     TANDEM_ASSIGN_OR_RETURN(state, checkpoints_->TakeVariables(*trainer_.builder_));
   }
   TANDEM_RETURN_IF_ERROR(CheckOptimizer());
-  TANDEM_RETURN_IF_ERROR(trainer_.runner_->TakeState(std::move(state)));
+  if (!std::exchange(is_noted_, false)) {
+    TANDEM_RETURN_IF_ERROR(trainer_.runner_->TakeState(std::move(state)));
+  }
   TANDEM_ASSIGN_OR_RETURN(const std::vector<std::string> unknown,
                           trainer_.runner_->RestoreDetails(std::exchange(details_, {})));
   if (!unknown.empty()) {
@@ -94,16 +97,16 @@ absl::Status Trainer::FitRun::RestoreVariables() {
 }
 
 absl::Status Trainer::FitRun::RestoreWithoutBatch() {
-  if (!IsPending()) return absl::OkStatus();
+  if (!IsPending() && !is_noted_) return absl::OkStatus();
   if (trainer_.runner_ == nullptr) {
     TANDEM_ASSIGN_OR_RETURN(const std::vector<Tensor> batch, input_.Sample());
     TANDEM_RETURN_IF_ERROR(CheckBatch(batch));
-    TANDEM_RETURN_IF_ERROR(trainer_.Prepare(batch));
+    TANDEM_RETURN_IF_ERROR(PrepareFor(batch));
   }
   return RestoreVariables();
 }
 
-absl::StatusOr<NamedTensors> Trainer::FitRun::Capture() {
+absl::StatusOr<TrainingState> Trainer::FitRun::CaptureProgress() const {
   TrainingState state;
   state.step = trainer_.step_;
   state.seed = trainer_.options_.seed;
@@ -111,9 +114,9 @@ absl::StatusOr<NamedTensors> Trainer::FitRun::Capture() {
   state.ended = ends_;
   if (running_.has_value()) {
     state.running = running_;
-  } else if (totals_.has_value() && progress_.step > 0) {
+  } else if (totals_.has_value() && progress_.step + in_flight_ > 0) {
     TrainingState::RunningEpoch running;
-    running.steps = progress_.step;
+    running.steps = progress_.step + in_flight_;
     running.elapsed = absl::Now() - begin_;
     running.sums = totals_->sums();
     // Those are changed by the next step, while the checkpoint is being written.
@@ -126,6 +129,11 @@ absl::StatusOr<NamedTensors> Trainer::FitRun::Capture() {
   state.history = history_;
   state.trained_with = Describe(*trainer_.optimizer_, trainer_.step_);
   TANDEM_ASSIGN_OR_RETURN(state.input, input_.Save());
+  return state;
+}
+
+absl::StatusOr<NamedTensors> Trainer::FitRun::Capture() {
+  TANDEM_ASSIGN_OR_RETURN(TrainingState state, CaptureProgress());
   if (have_callbacks_begun_) {
     TANDEM_ASSIGN_OR_RETURN(state.callbacks, SaveCallbacks(options_.callbacks));
   } else {

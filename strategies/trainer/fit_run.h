@@ -36,6 +36,7 @@ class Trainer::FitRun {
         workers_(trainer.strategy_.workers()),
         signals_(options.handle_signals),
         input_(data, options.steps_per_epoch),
+        first_step_(trainer.step_),
         steps_of_last_epoch_(known_steps) {}
 
   absl::StatusOr<std::vector<EpochResult>> Run();
@@ -93,6 +94,17 @@ class Trainer::FitRun {
   // Counts a step that is done and tells the callbacks.
   absl::Status Report(const Flight& flight, const std::vector<Tensor>& fetched);
 
+  // --- What the strategy keeps beside its variables (fit_note.cc)
+
+  // Builds the model. The error of CheckStop when somebody wants to stop meanwhile.
+  absl::Status PrepareFor(const std::vector<Tensor>& batch);
+  // Where the training stands, its steps in flight included, for a process that is started again.
+  absl::Status KeepNote();
+  // What callbacks keep, for the notes of the next epoch.
+  absl::Status NoteCallbacks();
+  // After the model was built: goes where an earlier life of this process has been (moved_).
+  absl::Status TakeNote();
+
   // --- Several workers (fit_workers.cc)
 
   class Party;
@@ -143,6 +155,8 @@ class Trainer::FitRun {
   absl::Status CheckOptimizer() const;
   // The same where no batch is left to be trained with: the variables shall be there all the same.
   absl::Status RestoreWithoutBatch();
+  // Where the training stands, but for the variables. Steps in flight count as done.
+  absl::StatusOr<TrainingState> CaptureProgress() const;
   // All that a checkpoint has. REQUIRES: no step is in flight.
   absl::StatusOr<NamedTensors> Capture();
   // Once. InvalidArgument: no epoch will have FitOptions::checkpoint_metric. REQUIRES: the model is
@@ -179,6 +193,12 @@ class Trainer::FitRun {
   // Until the callbacks have begun.
   bool have_callbacks_begun_ = false;
   std::map<std::string, StrategyState> kept_callbacks_;
+
+  // Notes of an earlier call of Fit are not of this one.
+  const int64_t first_step_;
+  bool has_looked_for_note_ = false;
+  bool is_noted_ = false;  // The variables are there; the rest is to be taken from running_.
+  std::map<std::string, StrategyState> noted_callbacks_;
 
   // Of another worker: its variables, and the batch that it was about to train.
   absl::optional<StrategyState> taken_;

@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <set>
 
+#include "absl/strings/string_view.h"
 #include "core/base/mutex.h"
 
 namespace tandem {
@@ -15,6 +17,7 @@ std::atomic<int> last_signal{0};
 std::atomic<int> num_signals{0};
 // How many there had been when the oldest that lives was made.
 std::atomic<int> seen_by_oldest{0};
+std::atomic<bool> stderr_is_terminal{false};
 
 struct sigaction former_interrupt;
 struct sigaction former_terminate;
@@ -32,7 +35,17 @@ std::multiset<int>& Living() {
 
 void OnSignal(int signal) {
   last_signal = signal;
-  if (num_signals.fetch_add(1) == seen_by_oldest) return;
+  if (num_signals.fetch_add(1) == seen_by_oldest) {
+    // A step may be long, and whoever sits there shall know that the signal was heard.
+    constexpr absl::string_view kHeard =
+        "\nit ends after the running step; a second signal ends it at once\n";
+    if (stderr_is_terminal) {
+      const int error = errno;  // Of whatever was interrupted.
+      [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kHeard.data(), kHeard.size());
+      errno = error;
+    }
+    return;
+  }
   // A second one for somebody: whoever sends it does not want to wait. It is blocked while its
   // handler runs.
   std::signal(signal, SIG_DFL);
@@ -53,6 +66,7 @@ StopOnSignals::StopOnSignals(bool active) : active_(active) {
   Living().insert(before_);
   if (Living().size() > 1) return;
   seen_by_oldest = before_;
+  stderr_is_terminal = isatty(STDERR_FILENO) == 1;
   struct sigaction action {};
   action.sa_handler = OnSignal;
   action.sa_flags = SA_RESTART;

@@ -1,6 +1,7 @@
 // StopOnSignals: while it lives, SIGINT, SIGTERM and SIGHUP are written down instead of ending the
 // process. One that comes when somebody has seen one already ends it after all. A SIGHUP that the
-// process ignores (nohup) stays ignored.
+// process ignores (nohup) stays ignored. On a terminal a line tells at once that a signal was
+// heard.
 #ifndef TANDEM_STRATEGIES_TRAINER_SIGNALS_H_
 #define TANDEM_STRATEGIES_TRAINER_SIGNALS_H_
 

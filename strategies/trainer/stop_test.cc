@@ -1,5 +1,9 @@
 // How a training ends before its time.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <csignal>
+#include <cstdlib>
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
@@ -124,6 +128,25 @@ TEST(StopOnSignals, OneThatHasSeenNoneIsNotEndedByWhatOthersSaw) {
   // The first one for those that live: the process goes on.
   std::raise(SIGINT);
   EXPECT_EQ(second.received(), SIGINT);
+}
+
+TEST(StopOnSignals, ATerminalIsToldThatTheSignalWasHeard) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_TRUE(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+  const int other_end = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+  ASSERT_GE(other_end, 0);
+  const int former = dup(STDERR_FILENO);
+  dup2(other_end, STDERR_FILENO);
+  {
+    const StopOnSignals signals(/*active=*/true);
+    std::raise(SIGINT);
+    EXPECT_EQ(signals.received(), SIGINT);
+  }
+  dup2(former, STDERR_FILENO);
+  char text[256] = {};
+  ASSERT_GT(read(terminal, text, sizeof(text) - 1), 0);
+  EXPECT_TRUE(absl::StrContains(text, "it ends after the running step")) << text;
+  for (const int descriptor : {terminal, other_end, former}) close(descriptor);
 }
 
 int handled = 0;

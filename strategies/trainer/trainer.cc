@@ -31,14 +31,15 @@ Trainer::Trainer(const Strategy& strategy, nn::LayerPtr model, LossFunction loss
 
 Trainer::~Trainer() = default;
 
-absl::Status Trainer::Prepare(const std::vector<Tensor>& batch) {
+absl::Status Trainer::Prepare(const std::vector<Tensor>& batch,
+                              const std::function<bool()>& wants_stop) {
   if (runner_ != nullptr) return absl::OkStatus();
   batch_.clear();
   for (const Tensor& tensor : batch) batch_.push_back(AnyBatch(tensor));
-  return Build();
+  return Build(wants_stop);
 }
 
-absl::Status Trainer::Build() {
+absl::Status Trainer::Build(const std::function<bool()>& wants_stop) {
   if (model_ == nullptr || optimizer_ == nullptr || !loss_) {
     return errors::InvalidArgument("a trainer needs a model, a loss and an optimizer; ",
                                    model_ == nullptr       ? "the model"
@@ -63,7 +64,7 @@ absl::Status Trainer::Build() {
   TANDEM_ASSIGN_OR_RETURN(TrainStep step,
                           BuildTrainStep(*builder, *model_, loss_, *optimizer_, step_options));
   TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<StrategyRunner> runner, strategy_.NewRunner(*builder));
-  TANDEM_RETURN_IF_ERROR(runner->Initialize());
+  TANDEM_RETURN_IF_ERROR(runner->InitializeUnless(wants_stop));
   TANDEM_ASSIGN_OR_RETURN(train_, runner->AddProgram(step.train));
   if (!step.accumulate.fetches.empty()) {
     TANDEM_ASSIGN_OR_RETURN(accumulate_, runner->AddProgram(step.accumulate));

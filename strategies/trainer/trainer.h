@@ -198,9 +198,10 @@ class Trainer {
   absl::StatusOr<std::vector<EpochResult>> FitKnowing(int64_t steps, const OpenEpoch& data,
                                                       const FitOptions& options);
   // Builds the graph and the runner, for batches like `batch`.
-  absl::Status Prepare(const std::vector<Tensor>& batch);
+  absl::Status Prepare(const std::vector<Tensor>& batch,
+                       const std::function<bool()>& wants_stop = {});
   // The same for batches like the last ones.
-  absl::Status Build();
+  absl::Status Build(const std::function<bool()>& wants_stop = {});
   // Builds them anew, with the variables as they are: this process has other replicas than before.
   absl::Status Rebuild();
   bool HasOtherReplicas() const;

@@ -106,6 +106,10 @@ trains --model=mlp --export="$data/served"
 trains --model=mlp --export="$data/served" # It is replaced.
 [[ -s "$data/served/saved_model.pb" && -s "$data/served/variables/variables.index" ]] ||
   fail "there is no model: $(ls -R "$data/served")"
+refuses "--batch_size=0: it must be at least 1" --batch_size=0
+refuses "--learning_rate=nan: it must be" --learning_rate=nan
+refuses "--learning_rate=-1: it must be" --learning_rate=-1
+refuses "--data=: it must name" --data=
 refuses "something else than a SavedModel" --export="$data"
 refuses "one folder" --export="$data/served" --log_dir="$data/served/log"
 [[ ! -e "$data/served/log" && -s "$data/served/saved_model.pb" ]] || fail "the model was touched"

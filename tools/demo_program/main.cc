@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -311,11 +312,29 @@ struct Training {
   Model model;
 };
 
-absl::StatusOr<FitOptions> MakeFitOptions() {
-  if (absl::GetFlag(FLAGS_epochs) < 1) {
-    return errors::InvalidArgument("--epochs=", absl::GetFlag(FLAGS_epochs),
-                                   ": it must be at least 1");
+// Those that the trainer would refuse, too, without knowing the flag's name.
+absl::Status CheckTrainingFlags() {
+  for (const auto& [name, value] :
+       {std::pair<const char*, int64_t>("epochs", absl::GetFlag(FLAGS_epochs)),
+        std::pair<const char*, int64_t>("batch_size", absl::GetFlag(FLAGS_batch_size))}) {
+    if (value < 1) {
+      return errors::InvalidArgument("--", name, "=", value, ": it must be at least 1");
+    }
   }
+  const double rate = absl::GetFlag(FLAGS_learning_rate);
+  if (!std::isfinite(rate) || rate < 0) {
+    return errors::InvalidArgument("--learning_rate=", rate,
+                                   ": it must be a finite number and not negative");
+  }
+  if (absl::GetFlag(FLAGS_data).empty()) {
+    return errors::InvalidArgument(
+        "--data=: it must name the folder with the four MNIST files (tools/datasets/mnist)");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FitOptions> MakeFitOptions() {
+  TANDEM_RETURN_IF_ERROR(CheckTrainingFlags());
   FitOptions fit;
   fit.epochs = absl::GetFlag(FLAGS_epochs);
   fit.callbacks = {callback::Progress()};
