@@ -19,6 +19,7 @@
 #define TANDEM_STRATEGIES_RUNNER_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,6 +73,11 @@ class StrategyRunner {
 
   // Gives all variables their initial values.
   virtual absl::Status Initialize() = 0;
+  // The same; where it waits for other processes `wants_stop` is asked now and then, on any thread,
+  // and ends the wait with Cancelled.
+  virtual absl::Status InitializeUnless(const std::function<bool()>& /*wants_stop*/) {
+    return Initialize();
+  }
 
   // Makes a kind of step known and compiles it; returns its number. The signature's feeds are, for
   // each tensor of the batch, the placeholders of replica 0, 1, … of this process; after them one
@@ -106,6 +112,15 @@ class StrategyRunner {
   // After RestoreState: takes from `details` what this program has, too, and gives the names of the
   // rest, which another strategy saved, or another number of replicas.
   virtual absl::StatusOr<std::vector<std::string>> RestoreDetails(const StrategyState& details);
+  // Where variables outlive this process: what the program keeps beside them, so that, when it is
+  // started again, it knows where it stood. Only the newest counts; steps may be running.
+  // Whether one may be given now; others would come too soon after each other.
+  virtual bool WantsNote() { return false; }
+  // Returns at once.
+  virtual void KeepNote(StrategyState /*note*/) {}
+  // The one of an earlier life of the program, from whose variables Initialize went on; once.
+  // Empty: there is none.
+  virtual absl::StatusOr<StrategyState> TakeNote() { return StrategyState(); }
   // One variable's value, as CaptureState gives it. NotFound suggests near names.
   virtual absl::StatusOr<Tensor> ReadVariable(const std::string& name) = 0;
 };

@@ -17,7 +17,7 @@ namespace tandem::parameter_server {
 namespace {
 
 // Whoever ends this does not wait longer for a server that does not answer.
-constexpr absl::Duration kLongestCall = absl::Seconds(5);
+constexpr absl::Duration kLongestCall = absl::Seconds(1);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(200);
 
 JobHolder Self() {

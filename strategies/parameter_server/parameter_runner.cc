@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kSequenceGap = int64_t{1} << 20;
 // How much longer than they are allowed to cancelled steps may take.
 constexpr absl::Duration kCancelTimeout = absl::Seconds(10);
+constexpr absl::Duration kNoteTimeout = absl::Seconds(2);
 
 }  // namespace
 
@@ -67,7 +68,10 @@ ParameterRunner::~ParameterRunner() {
   }
   // What is left are parts that nobody waits for.
   fleet_->CancelAll(errors::Cancelled("the training ends"));
+  // Whoever goes on here shall know all.
+  if (keep && notes_ != nullptr) notes_->Flush(absl::Now() + kNoteTimeout);
   servers_->Stop(keep);
+  notes_.reset();
   fleet_.reset();
   if (keep && options_.on_failed) options_.on_failed();
 }
@@ -85,7 +89,7 @@ int ParameterRunner::max_steps_in_flight() const {
   return all;
 }
 
-absl::Status ParameterRunner::Initialize() {
+absl::Status ParameterRunner::InitializeUnless(const std::function<bool()>& wants_stop) {
   RunSignature signature;
   signature.targets = {builder_.initializer()};
   CutOptions cut_options;
@@ -114,7 +118,12 @@ absl::Status ParameterRunner::Initialize() {
     for (const auto& program : addition.programs) programs[number].push_back(program.name());
     list.push_back(std::move(addition));
   }
-  TANDEM_RETURN_IF_ERROR(servers_->Add(std::move(list)));
+  if (!list.empty()) note_shard_ = list.front().shard;
+  TANDEM_RETURN_IF_ERROR(servers_->Add(std::move(list), wants_stop));
+  if (note_shard_ >= 0) {
+    notes_ = std::make_unique<NoteKeeper>(
+        [this](const std::string& note) { return servers_->SetNote(note_shard_, note); });
+  }
 
   existed_ = servers_->existed();
   const int64_t newest = servers_->newest_sequence();

@@ -26,6 +26,7 @@
 #include "proto/parameter_server.pb.h"
 #include "strategies/parameter_server/cut.h"
 #include "strategies/parameter_server/fleet.h"
+#include "strategies/parameter_server/note_keeper.h"
 #include "strategies/parameter_server/parameter_builder.h"
 #include "strategies/parameter_server/servers.h"
 #include "strategies/runner.h"
@@ -54,7 +55,8 @@ class ParameterRunner final : public StrategyRunner {
 
   // Waits for the servers. If they have the variables of an earlier life of this job's coordinator
   // these are kept.
-  absl::Status Initialize() override;
+  absl::Status Initialize() override { return InitializeUnless({}); }
+  absl::Status InitializeUnless(const std::function<bool()>& wants_stop) override;
   absl::StatusOr<int> AddProgram(const RunSignature& signature) override;
   void Start(int program, StepInput input, Done done) override;
   int max_steps_in_flight() const override;
@@ -64,6 +66,11 @@ class ParameterRunner final : public StrategyRunner {
   absl::StatusOr<StrategyState> CaptureState() override;
   absl::Status RestoreState(const StrategyState& state) override;
   absl::StatusOr<Tensor> ReadVariable(const std::string& name) override;
+
+  // With the first shard that has variables.
+  bool WantsNote() override;
+  void KeepNote(StrategyState note) override;
+  absl::StatusOr<StrategyState> TakeNote() override;
 
   // How many of the workers are there now.
   int workers_there() const { return fleet_->num_there(); }
@@ -140,6 +147,7 @@ class ParameterRunner final : public StrategyRunner {
   const uint64_t client_;
   std::vector<std::unique_ptr<Program>> programs_;
   bool existed_ = false;
+  int note_shard_ = -1;
 
   mutable Mutex mu_;
   CondVar changed_;
@@ -156,6 +164,7 @@ class ParameterRunner final : public StrategyRunner {
   std::set<int64_t> open_sequences_ ABSL_GUARDED_BY(mu_);  // Of parts that have not ended.
   int calls_ ABSL_GUARDED_BY(mu_) = 0;                     // Of `done`, that run.
 
+  std::unique_ptr<NoteKeeper> notes_;  // Null before Initialize.
   // These call the object on their threads.
   std::unique_ptr<Servers> servers_;
   std::unique_ptr<Fleet> fleet_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/op/registry.h"
 #include "strategies/parameter_server/join.h"
@@ -114,6 +115,25 @@ absl::Status ParameterRunner::RestoreState(const StrategyState& state) {
     TANDEM_RETURN_IF_ERROR(servers_->Write(shard, values));
   }
   return absl::OkStatus();
+}
+
+bool ParameterRunner::WantsNote() { return notes_ != nullptr && notes_->IsDue(); }
+
+void ParameterRunner::KeepNote(StrategyState note) {
+  if (notes_ == nullptr) return;
+  absl::StatusOr<std::string> bytes = NoteToBytes(note);
+  if (bytes.ok()) {
+    notes_->Keep(*std::move(bytes));
+  } else {
+    TANDEM_LOG(Warning) << "where the program stands is not kept: " << bytes.status().message();
+  }
+}
+
+absl::StatusOr<StrategyState> ParameterRunner::TakeNote() {
+  if (!std::exchange(existed_, false) || note_shard_ < 0) return StrategyState();
+  TANDEM_ASSIGN_OR_RETURN(const std::string note, servers_->Note(note_shard_));
+  if (note.empty()) return StrategyState();
+  return NoteFromBytes(note);
 }
 
 }  // namespace tandem::parameter_server

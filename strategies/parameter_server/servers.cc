@@ -15,7 +15,9 @@ namespace {
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
 // Whoever ends this does not wait longer for a server that does not answer.
-constexpr absl::Duration kDefineSlice = absl::Seconds(5);
+constexpr absl::Duration kDefineSlice = absl::Seconds(2);
+// How often a signal is looked for.
+constexpr absl::Duration kStopSlice = absl::Milliseconds(50);
 constexpr absl::Duration kForgetTimeout = absl::Seconds(2);
 constexpr int kMostAttempts = 3;
 
@@ -160,7 +162,20 @@ void Servers::Stop(bool keep) {
   keeper_->GiveBack(absl::Now() + kForgetTimeout);
 }
 
-absl::Status Servers::Add(std::vector<ShardAddition> additions) {
+absl::Status Servers::WaitInAdd(const std::function<bool()>& wants_stop) {
+  if (wants_stop && wants_stop()) {
+    return errors::Cancelled("the program was told to end while it waited for parameter servers");
+  }
+  if (wants_stop) {
+    changed_.WaitUntil(mu_, absl::Now() + kStopSlice);
+  } else {
+    changed_.Wait(mu_);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Servers::Add(std::vector<ShardAddition> additions,
+                          const std::function<bool()>& wants_stop) {
   std::vector<int> numbers;
   MutexLock lock(mu_);
   for (ShardAddition& addition : additions) {
@@ -170,7 +185,9 @@ absl::Status Servers::Add(std::vector<ShardAddition> additions) {
     }
     Shard& shard = at(addition.shard);
     // One after the other; they are made by one thread.
-    while (shard.addition.has_value() && !ends_ && status_.ok()) changed_.Wait(mu_);
+    while (shard.addition.has_value() && !ends_ && status_.ok()) {
+      TANDEM_RETURN_IF_ERROR(WaitInAdd(wants_stop));
+    }
     if (!status_.ok()) return status_;
     if (ends_) return errors::Cancelled("the training ends");
     if (std::count(numbers.begin(), numbers.end(), addition.shard) > 0) {
@@ -184,7 +201,9 @@ absl::Status Servers::Add(std::vector<ShardAddition> additions) {
     changed_.NotifyAll();
   }
   for (const int number : numbers) {
-    while (at(number).addition.has_value() && !ends_ && status_.ok()) changed_.Wait(mu_);
+    while (at(number).addition.has_value() && !ends_ && status_.ok()) {
+      TANDEM_RETURN_IF_ERROR(WaitInAdd(wants_stop));
+    }
     if (!status_.ok()) return status_;
     if (ends_) return errors::Cancelled("the training ends");
     TANDEM_RETURN_IF_ERROR(at(number).addition_status);
@@ -532,6 +551,22 @@ absl::Status Servers::Write(int shard,
   return WhileThere(shard, [&](ShardClient& client) {
     return client.Write(options_.job, shard, variables, absl::Now() + options_.start_timeout);
   });
+}
+
+absl::Status Servers::SetNote(int shard, const std::string& note) {
+  return WhileThere(shard, [&](ShardClient& client) {
+    return client.SetNote(options_.job, shard, note, absl::Now() + options_.start_timeout);
+  });
+}
+
+absl::StatusOr<std::string> Servers::Note(int shard) {
+  std::string note;
+  TANDEM_RETURN_IF_ERROR(WhileThere(shard, [&](ShardClient& client) -> absl::Status {
+    TANDEM_ASSIGN_OR_RETURN(note,
+                            client.Note(options_.job, shard, absl::Now() + options_.start_timeout));
+    return absl::OkStatus();
+  }));
+  return note;
 }
 
 absl::StatusOr<std::vector<ShardReport>> Servers::AskReports() {

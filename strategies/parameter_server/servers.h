@@ -74,10 +74,12 @@ class Servers {
 
   int num_shards() const { return static_cast<int>(shards_.size()); }
 
-  // Waits until the shards have it. Nodes and functions that are there already are left out.
+  // Waits until the shards have it, or `wants_stop` (may be empty) says that nobody wants it: then
+  // it is Cancelled. Nodes and functions that are there already are left out.
   // InvalidArgument, and the like: a server refuses it; it has not been added then.
   // DeadlineExceeded names the server that is not there. What status() says.
-  absl::Status Add(std::vector<ShardAddition> additions);
+  absl::Status Add(std::vector<ShardAddition> additions,
+                   const std::function<bool()>& wants_stop = {});
   // OK as long as the training can go on.
   absl::Status status() const;
 
@@ -103,6 +105,9 @@ class Servers {
   absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> Read(
       int shard, const std::vector<std::string>& variables);
   absl::Status Write(int shard, const std::vector<std::pair<std::string, Tensor>>& variables);
+  // See ShardClient.
+  absl::Status SetNote(int shard, const std::string& note);
+  absl::StatusOr<std::string> Note(int shard);
   // What each shard says of itself now, by its number. Of one that is not defined yet: nothing.
   absl::StatusOr<std::vector<ShardReport>> AskReports();
   // The versions that they have now.
@@ -136,6 +141,9 @@ class Servers {
   };
 
   std::unique_ptr<JobKeeper> NewKeeper();
+  // Waits for a change; gives what ends the wait of Add.
+  absl::Status WaitInAdd(const std::function<bool()>& wants_stop)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Ends what waits for shards that are not there yet.
   void EndAdditions(const absl::Status& status);
   void Watch(int number);

@@ -2,6 +2,7 @@
 // cluster on loopback.
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -345,6 +346,75 @@ TEST_F(TrainingTest, ASecondCoordinatorIsRefusedAndTheFirstGoesOn) {
   }
   Schedule(12);
   ExpectCounts(42);
+}
+
+// Without checkpoints. The first life ends in a step that fails, after which servers keep what they
+// have.
+TEST_F(TrainingTest, AProgramThatIsStartedAgainGoesOnWhereItWas) {
+  StartCluster(2, 2);
+  constexpr int kSteps = 150;
+  constexpr int kFails = 100;
+  const auto batches = [](int fails) {
+    return [fails](int epoch) {
+      return NextBatch([step = 0, epoch, fails]() mutable -> NextBatch::Result {
+        if (++step > kSteps) return absl::optional<std::vector<Tensor>>();
+        std::vector<Tensor> batch = testing::ClassificationBatch(epoch * kSteps + step, 8);
+        // A class that there is not.
+        if (epoch == 1 && step == fails) batch[1].MutableElements<int32_t>()[0] = 1000;
+        return absl::optional<std::vector<Tensor>>(std::move(batch));
+      });
+    };
+  };
+  const auto fit = [&](int fails, std::vector<int64_t>* steps) {
+    const std::unique_ptr<Strategy> strategy = MakeStrategy();
+    Trainer trainer(*strategy, Model(), loss::SparseSoftmaxCrossEntropy(), optimizer::Adam({}));
+    FitOptions options;
+    options.epochs = 2;
+    options.on_step = [&](const TrainingProgress& progress) {
+      steps->push_back(progress.number);
+      return true;
+    };
+    return trainer.Fit(batches(fails), options);
+  };
+  std::vector<int64_t> first;
+  const auto failed = fit(kFails, &first);
+  ASSERT_EQ(failed.status().code(), absl::StatusCode::kInvalidArgument) << failed.status();
+  std::vector<int64_t> second;
+  const auto history = fit(-1, &second);
+  ASSERT_TRUE(history.ok()) << history.status();
+  // The first epoch was done, the second one had begun, and none of its steps is left out.
+  EXPECT_EQ(history->size(), 2u);
+  ASSERT_FALSE(second.empty());
+  std::sort(second.begin(), second.end());
+  EXPECT_GT(second.front(), kSteps);
+  EXPECT_EQ(second.back(), 2 * kSteps);
+  EXPECT_EQ(second.back() - second.front() + 1, static_cast<int64_t>(second.size()));
+  EXPECT_LE(second.front(), kSteps + kFails + 1 + 2 * 2);
+  // It has ended in order: the next one begins anew.
+  std::vector<int64_t> third;
+  ASSERT_TRUE(fit(-1, &third).ok());
+  EXPECT_EQ(third.size(), 2u * kSteps);
+}
+
+TEST_F(TrainingTest, OneThatWaitsForItsServersEndsWithTheFirstSignal) {
+  StartCluster(1, 1);
+  cluster_->Stop({"ps", 0});
+  options_.start_timeout = absl::Minutes(10);
+  strategy_ = MakeStrategy();
+  ASSERT_NE(strategy_, nullptr);
+  Trainer trainer(*strategy_, Model(), loss::SparseSoftmaxCrossEntropy(), optimizer::Adam({}));
+  const absl::Time begin = absl::Now();
+  const auto history = trainer.Fit(
+      [](int) {
+        return NextBatch([]() -> NextBatch::Result {
+          std::raise(SIGTERM);
+          return absl::optional<std::vector<Tensor>>(testing::ClassificationBatch(1, 8));
+        });
+      },
+      {});
+  EXPECT_EQ(ExitCodeOf(history.status()), 128 + SIGTERM) << history.status();
+  EXPECT_TRUE(absl::StrContains(history.status().message(), "SIGTERM")) << history.status();
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(30));
 }
 
 TEST_F(TrainingTest, AProgramThatFailsIsFinalAndTheNextStepsCount) {
