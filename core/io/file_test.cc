@@ -220,6 +220,9 @@ TEST(PosixFileSystem, PipesAndDevicesAreRefusedWhereAFileIsExpected) {
     EXPECT_THAT(status.message(), HasSubstr("a regular file is expected"));
   }
   EXPECT_FALSE(PosixFileSystem()->Stat(path)->is_regular);
+  const absl::Status endless = ReadFile(PosixFileSystem(), "/dev/zero").status();
+  EXPECT_EQ(endless.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(endless.message(), HasSubstr("a file or a pipe is expected"));
 }
 
 TEST(PosixFileSystem, LinksAreToldFromWhatTheyLeadTo) {

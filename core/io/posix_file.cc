@@ -260,6 +260,13 @@ class Posix : public FileSystem {
 
   absl::StatusOr<std::unique_ptr<SequentialFile>> OpenSequential(const std::string& path) override {
     TANDEM_ASSIGN_OR_RETURN(Descriptor file, OpenFileToRead(path));
+    struct stat info;
+    if (fstat(file.get(), &info) != 0) return Error(errno, "stat", path);
+    // Such as /dev/zero, which never ends. A terminal is somebody who types.
+    if (S_ISBLK(info.st_mode) || (S_ISCHR(info.st_mode) && isatty(file.get()) == 0)) {
+      return errors::FailedPrecondition("cannot open '", path,
+                                        "': it is a device; a file or a pipe is expected");
+    }
     return std::make_unique<PosixSequentialFile>(path, std::move(file));
   }
 

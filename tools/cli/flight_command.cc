@@ -1,10 +1,11 @@
-#include <cerrno>
+#include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/io/file.h"
 #include "tools/cli/command.h"
 #include "tools/cli/flight_report.h"
 
@@ -28,13 +29,8 @@ absl::Status Run(const std::vector<std::string>& words) {
   }
   std::vector<FlightFile> files;
   for (const std::string& name : arguments.positional()) {
-    std::FILE* const file = std::fopen(name.c_str(), "re");
-    if (file == nullptr) return errors::NotFound(name, ": ", std::strerror(errno));
-    std::string text;
-    char room[4096];
-    size_t got = 0;
-    while ((got = std::fread(room, 1, sizeof(room), file)) > 0) text.append(room, got);
-    std::fclose(file);
+    constexpr int64_t kMaxBytes = 64 << 20;  // A record has 1,000 short lines.
+    TANDEM_ASSIGN_OR_RETURN(std::string text, ReadFile(PosixFileSystem(), name, kMaxBytes));
     files.push_back({name, std::move(text)});
   }
   TANDEM_ASSIGN_OR_RETURN(const std::string report, FlightReport(files));
