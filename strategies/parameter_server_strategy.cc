@@ -2,8 +2,10 @@
 // program, the job's coordinator; its workers and servers are other processes (parameter_server/).
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "runtime/cluster/cluster_config.h"
@@ -115,6 +117,17 @@ absl::StatusOr<Replication> ParseReplication(const std::string& text) {
                                  "': it can be none, asynchronous or synchronous");
 }
 
+absl::StatusOr<absl::optional<int>> StatusPortOfEnvironment() {
+  constexpr char kName[] = "TANDEM_STATUS_PORT";
+  const char* const text = std::getenv(kName);
+  if (text == nullptr || *text == '\0') return absl::optional<int>();
+  int port = 0;
+  if (!absl::SimpleAtoi(text, &port)) {
+    return errors::InvalidArgument(kName, "='", text, "' is no port");
+  }
+  return absl::optional<int>(port);
+}
+
 absl::Status CheckOptions(const Strategy::ParameterServerOptions& options, int workers,
                           int servers) {
   if (options.staleness < 0) {
@@ -139,6 +152,10 @@ absl::Status CheckOptions(const Strategy::ParameterServerOptions& options, int w
       options.step_timeout <= absl::ZeroDuration()) {
     return errors::InvalidArgument(
         "heartbeat, lost_after, start_timeout and step_timeout must be longer than nothing");
+  }
+  if (options.status_port.has_value() &&
+      (*options.status_port < 0 || *options.status_port > 65535)) {
+    return errors::InvalidArgument("the status page cannot be at port ", *options.status_port);
   }
   if (!options.snapshot_dir.empty() && options.snapshot_every <= absl::ZeroDuration()) {
     return errors::InvalidArgument("snapshots every ", absl::FormatDuration(options.snapshot_every),
@@ -179,6 +196,9 @@ absl::StatusOr<std::unique_ptr<Strategy>> Strategy::ParameterServer(
         ": with parameter servers it serves (tandem_server, or Strategy::FromEnvironment), and the "
         "chief runs the program");
   }
+  if (!options.status_port.has_value()) {
+    TANDEM_ASSIGN_OR_RETURN(options.status_port, StatusPortOfEnvironment());
+  }
   TANDEM_ASSIGN_OR_RETURN(const Replication replication, ParseReplication(options.replication));
   TANDEM_RETURN_IF_ERROR(CheckOptions(options, static_cast<int>(workers->second.size()),
                                       static_cast<int>(servers->second.size())));
@@ -197,6 +217,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> Strategy::ParameterServer(
   runner.staleness = options.staleness;
   runner.backup_workers = options.backup_workers;
   runner.step_timeout = options.step_timeout;
+  runner.status_port = options.status_port;
   runner.fleet.workers = workers->second;
   runner.fleet.steps_in_flight = options.steps_in_flight;
   runner.fleet.heartbeat = options.heartbeat;

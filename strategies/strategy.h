@@ -121,6 +121,10 @@ class Strategy {
     // How long servers and the first worker are waited for, at the beginning and when all are lost.
     absl::Duration start_timeout = absl::Seconds(120);
     absl::Duration step_timeout = absl::Seconds(60);
+    // A page over HTTP on this host's loopback interface, with how the servers are, and "/metrics"
+    // for Prometheus: its port, 0 for one that is free (the log has it). None: TANDEM_STATUS_PORT,
+    // or no page. Of several trainings of a strategy only one at a time can have a port.
+    absl::optional<int> status_port;
     // Servers and workers that were started with this very program (FromEnvironment) end when the
     // strategy does. After a step that failed for good they wait for a coordinator that is started
     // again, unless this is set.

@@ -107,6 +107,9 @@ void HostedShard::Report(ShardReportProto* report) const {
   report->set_last_staleness(status.last_staleness);
   report->set_mean_staleness(status.mean_staleness);
   report->set_max_staleness(status.max_staleness);
+  report->set_median_staleness(status.median_staleness);
+  report->set_pulled_bytes(status.pulled_bytes);
+  report->set_pushed_bytes(status.pushed_bytes);
   {
     MutexLock lock(snapshot_mu_);
     report->set_snapshot_version(snapshotter_ == nullptr ? -1 : snapshotter_->version());

@@ -145,6 +145,11 @@ ShardStatus Shard::Impl::status() const {
   status.waiting = static_cast<int64_t>(waiting_.size());
   status.waiting_bytes = waiting_bytes_;
   status.variable_bytes = bytes;
+  int64_t below = 0;
+  for (size_t i = 0; i < staleness_.size() && 2 * below < staleness_count_; ++i) {
+    below += staleness_[i];
+    status.median_staleness = static_cast<int64_t>(i);
+  }
   return status;
 }
 

@@ -81,6 +81,11 @@ struct ShardStatus {
   int64_t last_staleness = 0;
   double mean_staleness = 0;
   int64_t max_staleness = 0;
+  int64_t median_staleness = 0;  // At most kMostStaleness.
+  // Of results of pulls, and of arguments of pushes, repeated ones included.
+  int64_t pulled_bytes = 0;
+  int64_t pushed_bytes = 0;
+  static constexpr int64_t kMostStaleness = 255;
 };
 
 class Shard {

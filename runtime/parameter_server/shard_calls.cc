@@ -198,6 +198,10 @@ void Shard::Impl::StartPull(const CallPtr& call) {
                                      Answer(call, results.status());
                                      return;
                                    }
+                                   {
+                                     MutexLock lock(mu_);
+                                     counts_.pulled_bytes += BytesOf(*results);
+                                   }
                                    Answer(call, ShardAnswer{call->version, *std::move(results)});
                                  });
 }
@@ -235,6 +239,7 @@ void Shard::Impl::Push(const PushId& id, const Round* round, const std::string& 
   Todo todo;
   {
     MutexLock lock(mu_);
+    counts_.pushed_bytes += call->bytes - kCallBytes;
     if (closed_.ok() && names_.FinishBelow(id)) {
       GiveUp(rounds_.RemoveBelow(id.client(), id.finished_below()),
              "its client has given the step up", todo);

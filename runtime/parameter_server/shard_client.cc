@@ -59,6 +59,9 @@ ShardReport ReportOf(const ShardReportProto& from) {
   report.status.last_staleness = from.last_staleness();
   report.status.mean_staleness = from.mean_staleness();
   report.status.max_staleness = from.max_staleness();
+  report.status.median_staleness = from.median_staleness();
+  report.status.pulled_bytes = from.pulled_bytes();
+  report.status.pushed_bytes = from.pushed_bytes();
   report.replica_behind = from.replica_behind();
   report.snapshot_version = from.snapshot_version();
   report.replica_is_lost = from.replica_is_lost();

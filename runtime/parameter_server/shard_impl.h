@@ -11,6 +11,7 @@
 #ifndef TANDEM_RUNTIME_PARAMETER_SERVER_SHARD_IMPL_H_
 #define TANDEM_RUNTIME_PARAMETER_SERVER_SHARD_IMPL_H_
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -183,6 +184,8 @@ class Shard::Impl {
   ShardStatus counts_ ABSL_GUARDED_BY(mu_);
   int64_t staleness_count_ ABSL_GUARDED_BY(mu_) = 0;
   double staleness_sum_ ABSL_GUARDED_BY(mu_) = 0;
+  // How often each was seen; the last one stands for all that are larger.
+  std::array<int64_t, ShardStatus::kMostStaleness + 1> staleness_ ABSL_GUARDED_BY(mu_) = {};
 };
 
 }  // namespace tandem::parameter_server

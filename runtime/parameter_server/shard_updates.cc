@@ -176,6 +176,7 @@ void Shard::Impl::NoteStaleness(const Update& update) {
     counts_.max_staleness = std::max(counts_.max_staleness, staleness);
     staleness_sum_ += static_cast<double>(staleness);
     ++staleness_count_;
+    ++staleness_[static_cast<size_t>(std::min(staleness, ShardStatus::kMostStaleness))];
     counts_.mean_staleness = staleness_sum_ / static_cast<double>(staleness_count_);
   }
 }

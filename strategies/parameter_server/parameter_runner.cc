@@ -39,7 +39,11 @@ absl::StatusOr<std::unique_ptr<ParameterRunner>> ParameterRunner::Create(
         " steps in flight were asked for; no number may be negative, one worker has to count, and "
         "one step has to be in flight");
   }
-  return std::unique_ptr<ParameterRunner>(new ParameterRunner(builder, std::move(options)));
+  std::unique_ptr<ParameterRunner> runner(new ParameterRunner(builder, std::move(options)));
+  if (runner->options_.status_port.has_value()) {
+    TANDEM_RETURN_IF_ERROR(runner->ServePage(*runner->options_.status_port));
+  }
+  return runner;
 }
 
 ParameterRunner::ParameterRunner(const ParameterBuilder& builder, ParameterRunnerOptions options)
@@ -60,6 +64,7 @@ ParameterRunner::ParameterRunner(const ParameterBuilder& builder, ParameterRunne
 }
 
 ParameterRunner::~ParameterRunner() {
+  page_.reset();
   bool keep = false;
   {
     MutexLock lock(mu_);

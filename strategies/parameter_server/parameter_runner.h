@@ -24,11 +24,13 @@
 
 #include "core/base/mutex.h"
 #include "proto/parameter_server.pb.h"
+#include "runtime/cluster/status_page.h"
 #include "strategies/parameter_server/cut.h"
 #include "strategies/parameter_server/fleet.h"
 #include "strategies/parameter_server/note_keeper.h"
 #include "strategies/parameter_server/parameter_builder.h"
 #include "strategies/parameter_server/servers.h"
+#include "strategies/parameter_server/servers_page.h"
 #include "strategies/runner.h"
 
 namespace tandem::parameter_server {
@@ -41,6 +43,9 @@ struct ParameterRunnerOptions {
   FleetOptions fleet;      // Without on_trouble.
   ServersOptions servers;  // Of the callbacks only on_refused.
   absl::Duration step_timeout = absl::Seconds(60);
+  // A page over HTTP that says how the servers are (servers_page.h): its port, 0 for one that is
+  // free. None: there is none.
+  absl::optional<int> status_port;
   // Called once, when the runner ends after a step, or the servers, had failed for good. The
   // servers then keep what they have.
   std::function<void()> on_failed;
@@ -72,6 +77,8 @@ class ParameterRunner final : public StrategyRunner {
   void KeepNote(StrategyState note) override;
   absl::StatusOr<StrategyState> TakeNote() override;
 
+  // "http://127.0.0.1:8080/"; empty: there is no page.
+  std::string status_address() const { return page_ == nullptr ? "" : page_->address(); }
   // How many of the workers are there now.
   int workers_there() const { return fleet_->num_there(); }
   // What the shards say of themselves now: how old gradients are, how far replicas are behind.
@@ -139,6 +146,8 @@ class ParameterRunner final : public StrategyRunner {
   static Result JoinParts(const Step& step);
   void Restored(int shard, int64_t version);
   void ServersChanged();
+  TrainingStatistics Statistics() const;
+  absl::Status ServePage(int port);
   // All values of some variables, whole.
   absl::StatusOr<StrategyState> ReadWhole(const std::vector<const StrategyVariable*>& variables);
 
@@ -148,6 +157,7 @@ class ParameterRunner final : public StrategyRunner {
   std::vector<std::unique_ptr<Program>> programs_;
   bool existed_ = false;
   int note_shard_ = -1;
+  std::vector<int64_t> slot_bytes_;  // Of each shard, once there is a page.
 
   mutable Mutex mu_;
   CondVar changed_;
@@ -164,6 +174,7 @@ class ParameterRunner final : public StrategyRunner {
   std::set<int64_t> open_sequences_ ABSL_GUARDED_BY(mu_);  // Of parts that have not ended.
   int calls_ ABSL_GUARDED_BY(mu_) = 0;                     // Of `done`, that run.
 
+  std::unique_ptr<StatusPage> page_;   // Null: none was asked for.
   std::unique_ptr<NoteKeeper> notes_;  // Null before Initialize.
   // These call the object on their threads.
   std::unique_ptr<Servers> servers_;

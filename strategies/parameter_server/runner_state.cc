@@ -1,9 +1,12 @@
 // The state of a training with parameter servers: its variables, whole, from their parts.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/op/registry.h"
@@ -114,6 +117,45 @@ absl::Status ParameterRunner::RestoreState(const StrategyState& state) {
   for (const auto& [shard, values] : parts) {
     TANDEM_RETURN_IF_ERROR(servers_->Write(shard, values));
   }
+  return absl::OkStatus();
+}
+
+TrainingStatistics ParameterRunner::Statistics() const {
+  TrainingStatistics statistics;
+  statistics.job = options_.servers.job;
+  statistics.workers = fleet_->num_workers();
+  statistics.workers_there = fleet_->num_there();
+  statistics.servers = servers_->Statistics();
+  statistics.slot_bytes = slot_bytes_;
+  return statistics;
+}
+
+absl::Status ParameterRunner::ServePage(int port) {
+  std::set<std::string> names;
+  for (const StrategyVariable* variable : builder_.variables()) names.insert(variable->name());
+  slot_bytes_.assign(static_cast<size_t>(builder_.num_shards()), 0);
+  for (const StrategyVariable* variable : builder_.variables()) {
+    // "<variable>/<optimizer>/<slot>".
+    std::vector<std::string> words = absl::StrSplit(variable->name(), '/');
+    if (words.size() < 3) continue;
+    words.resize(words.size() - 2);
+    if (names.count(absl::StrJoin(words, "/")) == 0) continue;
+    for (const VariablePart& part : builder_.PartsOf(*variable)) {
+      slot_bytes_[static_cast<size_t>(part.shard)] +=
+          part.shape.num_elements() * static_cast<int64_t>(DataTypeSize(variable->spec().dtype));
+    }
+  }
+  using Text = absl::StatusOr<std::string>;
+  TANDEM_ASSIGN_OR_RETURN(
+      page_, StatusPage::Serve(port, {{"/", "text/html; charset=utf-8",
+                                       [this]() -> Text {
+                                         return HtmlOf("Tandem parameter servers",
+                                                       StatisticsTable(Statistics()));
+                                       }},
+                                      {"/metrics", StatusPage::kMetrics, [this]() -> Text {
+                                         return StatisticsMetrics(Statistics());
+                                       }}}));
+  TANDEM_LOG(Info) << "how the parameter servers are: " << page_->address();
   return absl::OkStatus();
 }
 

@@ -428,6 +428,7 @@ absl::Status Servers::Restored(int number, const DefinedShard& defined) {
   TANDEM_LOG(Warning) << "parameter server " << shard.task << " " << text;
   {
     MutexLock lock(mu_);
+    shard.lost_updates += lost;
     events_.push_back(
         {MemberEvent::Kind::kJoined, shard.task, std::move(text), ++generation_, true});
   }
@@ -453,6 +454,7 @@ void Servers::Ask(int number) {
   {
     MutexLock lock(mu_);
     if (mine != nullptr && mine->incarnation == shard.incarnation) {
+      shard.report = *mine;
       shard.version = std::max(shard.version, mine->status.version);
       was_suspect = std::exchange(shard.is_suspect, false);
       changed_.NotifyAll();
@@ -474,6 +476,7 @@ void Servers::Lose(int number, const std::string& reason) {
   shard.is_there = false;
   shard.is_suspect = false;
   shard.lost_since = absl::Now();
+  ++shard.losses;
   events_.push_back({MemberEvent::Kind::kLeft, shard.task, reason, ++generation_, true});
   changed_.NotifyAll();
 }
@@ -587,6 +590,21 @@ absl::StatusOr<std::vector<ShardReport>> Servers::AskReports() {
       return errors::Unavailable("it has no shard ", number, " of job '", options_.job, "'");
     }));
     NoteVersion(number, all[static_cast<size_t>(number)].status.version);
+  }
+  return all;
+}
+
+std::vector<ServerStatistics> Servers::Statistics() const {
+  std::vector<ServerStatistics> all;
+  MutexLock lock(mu_);
+  for (const auto& shard : shards_) {
+    ServerStatistics& one = all.emplace_back();
+    one.task = shard->task;
+    one.address = shard->address;
+    one.is_there = shard->is_there;
+    one.report = shard->report;
+    one.losses = shard->losses;
+    one.lost_updates = shard->lost_updates;
   }
   return all;
 }

@@ -65,6 +65,16 @@ struct ShardAddition {
   std::vector<Variable> variables;
 };
 
+// What is known of a server without asking it now.
+struct ServerStatistics {
+  std::string task;
+  std::string address;
+  bool is_there = false;
+  ShardReport report;        // Of its last heartbeat; counts are since it was started.
+  int64_t losses = 0;        // How often it was lost.
+  int64_t lost_updates = 0;  // That it did not have when it was there again.
+};
+
 class Servers {
  public:
   explicit Servers(ServersOptions options);
@@ -110,6 +120,8 @@ class Servers {
   absl::StatusOr<std::string> Note(int shard);
   // What each shard says of itself now, by its number. Of one that is not defined yet: nothing.
   absl::StatusOr<std::vector<ShardReport>> AskReports();
+  // Of each shard, by its number. Waits for nobody.
+  std::vector<ServerStatistics> Statistics() const;
   // The versions that they have now.
   absl::StatusOr<std::vector<int64_t>> AskVersions();
 
@@ -135,6 +147,9 @@ class Servers {
     uint64_t incarnation = 0;
     int64_t version = 0;
     int64_t newest = 0;
+    ShardReport report;
+    int64_t losses = 0;
+    int64_t lost_updates = 0;
     absl::Time lost_since;
     absl::Status addition_status;  // Of the last addition, once it is gone.
     absl::Status last_error;

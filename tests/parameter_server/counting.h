@@ -30,8 +30,9 @@ inline absl::StatusOr<CountingStep> BuildCountingStep(StrategyBuilder& builder, 
   for (int i = 0; i < servers; ++i) {
     VariableSpec spec;
     spec.name = absl::StrCat("counter_", i);
-    spec.dtype = kInt64;
-    spec.initializer = [](const Scope& scope) { return scope.Constant(int64_t{0}); };
+    // Whole numbers, but of a type that is scaled where parts of a step are left out.
+    spec.dtype = kFloat64;
+    spec.initializer = [](const Scope& scope) { return scope.Constant(0.0); };
     TANDEM_ASSIGN_OR_RETURN(StrategyVariable * counter, builder.Variable(spec));
     counters.push_back(counter);
     step.counters.push_back(spec.name);
@@ -39,7 +40,7 @@ inline absl::StatusOr<CountingStep> BuildCountingStep(StrategyBuilder& builder, 
   const Scope host = builder.host_scope();
   const Output amount =
       host.WithOpName(name + "_amount")
-          .Call("Placeholder", {}, {{"dtype", kInt64}, {"shape", PartialShape({-1})}});
+          .Call("Placeholder", {}, {{"dtype", kFloat64}, {"shape", PartialShape({-1})}});
   TANDEM_RETURN_IF_ERROR(builder.BeginStep(name));
   Output before;
   Output total;
@@ -64,11 +65,15 @@ inline absl::StatusOr<CountingStep> BuildCountingStep(StrategyBuilder& builder, 
   return step;
 }
 
+inline int64_t CountIn(const Tensor& counter) {
+  return static_cast<int64_t>(counter.ScalarValue<double>());
+}
+
 // What a step of it is given: a batch of ones.
 inline StepInput CountingInput(int64_t ones = 1) {
   StepInput input;
-  Tensor batch(kInt64, Shape({ones}));
-  for (int64_t& value : batch.MutableElements<int64_t>()) value = 1;
+  Tensor batch(kFloat64, Shape({ones}));
+  for (double& value : batch.MutableElements<double>()) value = 1;
   input.batch = {std::move(batch)};
   return input;
 }

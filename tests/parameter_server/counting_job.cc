@@ -32,7 +32,7 @@ absl::Status PrintCounters(const char* what, const CountingStep& step, StrategyR
   std::string line = what;
   for (const std::string& name : step.counters) {
     TANDEM_ASSIGN_OR_RETURN(const Tensor value, runner.ReadVariable(name));
-    absl::StrAppend(&line, " ", name, "=", value.ScalarValue<int64_t>());
+    absl::StrAppend(&line, " ", name, "=", CountIn(value));
   }
   std::puts(line.c_str());
   std::fflush(stdout);

@@ -82,7 +82,7 @@ class FaultyJob {
     for (const std::string& name : step_.counters) {
       const absl::StatusOr<Tensor> value = coordinator_->runner().ReadVariable(name);
       EXPECT_TRUE(value.ok()) << value.status();
-      values.push_back(value.ok() ? value->ScalarValue<int64_t>() : -1);
+      values.push_back(value.ok() ? CountIn(*value) : -1);
     }
     return values;
   }
@@ -116,6 +116,12 @@ class FaultyJob {
     }
   }
 
+  std::vector<parameter_server::ShardReport> Reports() {
+    auto& runner = dynamic_cast<parameter_server::ParameterRunner&>(coordinator_->runner());
+    const auto reports = runner.AskServers();
+    EXPECT_TRUE(reports.ok()) << reports.status();
+    return reports.ok() ? *reports : std::vector<parameter_server::ShardReport>();
+  }
   void WaitForShards(bool (*are_so)(const parameter_server::ShardReport& report)) {
     testing::WaitForShards(coordinator_->runner(), are_so);
   }

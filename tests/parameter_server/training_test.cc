@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -10,12 +11,17 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "core/base/status.h"
 #include "gtest/gtest.h"
+#include "httplib.h"
 #include "runtime/rpc/test_cluster.h"
 #include "strategies/parameter_server/coordinator.h"
+#include "strategies/parameter_server/parameter_runner.h"
 #include "strategies/testing/classification_problem.h"
 #include "strategies/trainer/trainer.h"
 #include "tests/parameter_server/counting.h"
@@ -85,7 +91,7 @@ class TrainingTest : public ::testing::Test {
     for (const std::string& name : counting_.counters) {
       const absl::StatusOr<Tensor> value = coordinator_->runner().ReadVariable(name);
       ASSERT_TRUE(value.ok()) << value.status();
-      EXPECT_EQ(value->ScalarValue<int64_t>(), count) << name;
+      EXPECT_EQ(testing::CountIn(*value), count) << name;
     }
   }
   std::vector<MemberEvent> Events() { return coordinator_->runner().TakeMemberEvents(); }
@@ -120,24 +126,17 @@ class AllModes : public TrainingTest, public ::testing::WithParamInterface<ModeC
   }
 };
 
-std::vector<ModeCase> ModesCountingAll() {
+std::vector<ModeCase> EveryMode() {
   return {{"Asynchronous", Mode::kAsynchronous, 0, 4},
           {"Bounded", Mode::kBoundedStaleness, 0, 1},
           {"InTurn", Mode::kBoundedStaleness, 0, 0},
-          {"Synchronous", Mode::kSynchronous, 0, 4}};
-}
-std::vector<ModeCase> EveryMode() {
-  std::vector<ModeCase> modes = ModesCountingAll();
-  modes.push_back({"Backup", Mode::kSynchronous, 1, 4});
-  return modes;
+          {"Synchronous", Mode::kSynchronous, 0, 4},
+          // Parts that come late count for nothing; the others are scaled to the whole batch.
+          {"Backup", Mode::kSynchronous, 1, 4}};
 }
 std::string NameOf(const ::testing::TestParamInfo<ModeCase>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(Modes, AllModes, ::testing::ValuesIn(EveryMode()), NameOf);
-
-// With backup workers the parts that come late count for nothing.
-class ModesThatCountAll : public AllModes {};
-INSTANTIATE_TEST_SUITE_P(Modes, ModesThatCountAll, ::testing::ValuesIn(ModesCountingAll()), NameOf);
 
 TEST_P(AllModes, LearnsAndEvaluates) {
   strategy_ = MakeStrategy();
@@ -159,7 +158,7 @@ TEST_P(AllModes, LearnsAndEvaluates) {
   EXPECT_TRUE(trainer.TakeMemberEvents().empty());
 }
 
-TEST_P(ModesThatCountAll, CountsEachStepOnceOnEachServer) {
+TEST_P(AllModes, CountsEachStepOnceOnEachServer) {
   strategy_ = MakeStrategy();
   ASSERT_NE(strategy_, nullptr);
   MakeCounter(*strategy_);
@@ -170,7 +169,20 @@ TEST_P(ModesThatCountAll, CountsEachStepOnceOnEachServer) {
   ExpectCounts(257);
 }
 
-TEST_P(ModesThatCountAll, AWorkerThatIsLostIsNotNoticed) {
+// Each call of a server, whatever it asks for, is lost with 25 %, or its answer is, or it comes
+// twice.
+TEST_P(AllModes, CountsExactlyWhateverIsLostAndComesTwice) {
+  ASSERT_EQ(setenv("TANDEM_PARAMETER_FAULTS", "lose=0.25,double=0.25,seed=5", 1), 0);
+  const auto unset = absl::MakeCleanup([] { unsetenv("TANDEM_PARAMETER_FAULTS"); });
+  StartCluster(2, 3);
+  strategy_ = MakeStrategy();
+  ASSERT_NE(strategy_, nullptr);
+  MakeCounter(*strategy_);
+  Schedule(200, /*ones=*/5);
+  ExpectCounts(1000);
+}
+
+TEST_P(AllModes, AWorkerThatIsLostIsNotNoticed) {
   strategy_ = MakeStrategy();
   ASSERT_NE(strategy_, nullptr);
   MakeCounter(*strategy_);
@@ -188,7 +200,7 @@ TEST_P(ModesThatCountAll, AWorkerThatIsLostIsNotNoticed) {
   ExpectCounts(100 * 3);
 }
 
-TEST_P(ModesThatCountAll, AServerThatIsLostComesBackFromItsReplica) {
+TEST_P(AllModes, AServerThatIsLostComesBackFromItsReplica) {
   options_.replication = "synchronous";
   strategy_ = MakeStrategy();
   ASSERT_NE(strategy_, nullptr);
@@ -396,6 +408,67 @@ TEST_F(TrainingTest, AProgramThatIsStartedAgainGoesOnWhereItWas) {
   EXPECT_EQ(third.size(), 2u * kSteps);
 }
 
+// "tandem_ps_pushes_total{task=\"/job:ps/task:0\"} 17": of all servers together.
+int64_t SumOf(const std::string& metrics, const std::string& name) {
+  int64_t sum = 0;
+  for (const absl::string_view line : absl::StrSplit(metrics, '\n')) {
+    if (!absl::StartsWith(line, absl::StrCat("tandem_ps_", name, "{task=\"/job:ps/task:")))
+      continue;
+    int64_t value = -1;
+    EXPECT_TRUE(absl::SimpleAtoi(line.substr(line.rfind(' ') + 1), &value)) << line;
+    sum += value;
+  }
+  return sum;
+}
+
+TEST_F(TrainingTest, APageSaysHowTheServersAre) {
+  StartCluster(2, 2);
+  options_.replication = "synchronous";
+  options_.status_port = 0;
+  options_.heartbeat = absl::Milliseconds(20);
+  strategy_ = MakeStrategy();
+  ASSERT_NE(strategy_, nullptr);
+  MakeCounter(*strategy_);
+  Schedule(40);
+  ExpectCounts(40);
+  auto& runner = dynamic_cast<parameter_server::ParameterRunner&>(coordinator_->runner());
+  std::string address = runner.status_address();
+  ASSERT_TRUE(absl::EndsWith(address, "/")) << address;
+  address.pop_back();
+  httplib::Client client(address);
+  const auto get = [&](const std::string& path) {
+    const auto answer = client.Get(path);
+    EXPECT_TRUE(answer && answer->status == 200) << path;
+    return answer ? answer->body : "";
+  };
+  // As of the last heartbeat.
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  std::string metrics;
+  do {
+    metrics = get("/metrics");
+    ASSERT_LT(absl::Now(), deadline) << metrics;
+  } while (SumOf(metrics, "pushes_total") < 2 * 41);  // With the initial value.
+  EXPECT_EQ(SumOf(metrics, "up"), 2);
+  EXPECT_EQ(SumOf(metrics, "updates"), 2 * 41);
+  EXPECT_EQ(SumOf(metrics, "pulls_total"), 2 * 40);
+  EXPECT_EQ(SumOf(metrics, "pulled_bytes_total"), 2 * 40 * 8);
+  EXPECT_EQ(SumOf(metrics, "pushed_bytes_total"), 2 * 40 * 8);
+  EXPECT_EQ(SumOf(metrics, "variable_bytes"), 2 * 8);
+  EXPECT_EQ(SumOf(metrics, "slot_bytes"), 0);
+  EXPECT_GE(SumOf(metrics, "staleness_max"), SumOf(metrics, "staleness_median"));
+  EXPECT_LE(SumOf(metrics, "staleness_max"), 2 * 3);
+  EXPECT_EQ(SumOf(metrics, "losses_total"), 0);
+  EXPECT_TRUE(absl::StrContains(metrics, "tandem_ps_workers 2\n")) << metrics;
+  EXPECT_TRUE(absl::StrContains(get("/"), "/job:ps/task:1 at ")) << get("/");
+
+  cluster_->Start({"ps", 1});
+  do {
+    metrics = get("/metrics");
+    ASSERT_LT(absl::Now(), deadline) << metrics;
+  } while (SumOf(metrics, "losses_total") == 0 || SumOf(metrics, "up") < 2);
+  EXPECT_EQ(SumOf(metrics, "lost_updates_total"), 0);
+}
+
 TEST_F(TrainingTest, OneThatWaitsForItsServersEndsWithTheFirstSignal) {
   StartCluster(1, 1);
   cluster_->Stop({"ps", 0});
@@ -438,13 +511,13 @@ TEST_F(TrainingTest, AProgramThatFailsIsFinalAndTheNextStepsCount) {
     EXPECT_TRUE(status.ok() || absl::IsCancelled(status)) << status;
     std::vector<int64_t> before;
     for (const std::string& name : counting_.counters) {
-      before.push_back(coordinator_->runner().ReadVariable(name)->ScalarValue<int64_t>());
+      before.push_back(testing::CountIn(*coordinator_->runner().ReadVariable(name)));
     }
     Schedule(10, 4);
     ASSERT_TRUE(coordinator_->Join().ok());
     for (size_t i = 0; i < before.size(); ++i) {
       const int64_t now =
-          coordinator_->runner().ReadVariable(counting_.counters[i])->ScalarValue<int64_t>();
+          testing::CountIn(*coordinator_->runner().ReadVariable(counting_.counters[i]));
       // Of an asynchronous step that was cancelled a push may still have been on its way.
       if (mode == Mode::kSynchronous) {
         EXPECT_EQ(now, before[i] + 40);
