@@ -160,9 +160,33 @@ saved=$(sed -n 's/.*\] saved step //p' <<<"$said" | sort -u)
 [[ $(wc -l <<<"$saved") == 1 && -n $saved ]] || fail "saved steps: $saved; said: $said"
 [[ $(grep -c '\] saved step' <<<"$said") == 2 ]] || fail "said: $said"
 
+# With parameter servers: each finds the whole cluster and who it is, one that fails is started again,
+# and the job ends with the chief. (The demo runs real ones.)
+rm -rf "${folder:?}"/*
+start --servers=2 --workers=2 --http_port=8099 -- bash -c '
+  type=$(sed "s/.*\"type\":\"\([a-z]*\)\".*/\1/" <<<"$TF_CONFIG")
+  addresses=$(grep -o "127[.]0[.]0[.]1:[0-9]*" <<<"$TF_CONFIG" | sort -u | wc -l)
+  echo "I am $type of $addresses restart $TANDEM_RESTART_COUNT page ${TANDEM_STATUS_PORT:-none}"
+  if [[ $type == chief ]]; then
+    until [[ -e $0/again ]]; do sleep 0.05; done
+    touch "$0/done"
+  elif [[ $TF_CONFIG == *\"index\":1,\"type\":\"ps\"* ]]; then
+    [[ $TANDEM_RESTART_COUNT == 0 ]] && exit 9
+    touch "$0/again"
+  fi
+  until [[ -e $0/done ]]; do sleep 0.05; done' "$folder"
+wait_for code
+[[ $code == 0 ]] || fail "code $code: $said"
+for line in '^started ps:1 pid [0-9]* port [0-9]*$' '^\[chief:0\] I am chief of 5 restart 0 page 8099$' \
+  '^\[worker:1\] I am worker of 5 restart 0 page none$' '^\[ps:1\] I am ps of 5 restart 1 page none$'; do
+  grep -q "$line" <<<"$said" || fail "no '$line'; said: $said"
+done
+[[ $(grep -c '^started ' <<<"$said") == 6 ]] || fail "said: $said"
+
 # What makes no sense is refused.
 for flags in "" "--workers=0" "--workers=3:2" "--workers=2 --max_restarts=x" \
-  "--workers=4 --per_host=2" "--workers=2 stray" "--workers=2 --http_port=65536"; do
+  "--workers=4 --per_host=2" "--workers=2 stray" "--workers=2 --http_port=65536" \
+  "--servers=1 --workers=1:2" "--servers=-1 --workers=1" "--servers=1 --workers=2 --per_host=1"; do
   # shellcheck disable=SC2086
   "$tandem" launch $flags -- true >/dev/null 2>&1
   [[ $? == 2 ]] || fail "'$flags' was taken"

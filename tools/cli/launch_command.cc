@@ -12,6 +12,7 @@
 #include "runtime/cluster/job_environment.h"
 #include "tools/cli/command.h"
 #include "tools/cli/launch.h"
+#include "tools/cli/launch_servers.h"
 
 namespace tandem::cli {
 namespace {
@@ -29,7 +30,12 @@ constexpr char kHelp[] =
     "  tandem launch --workers=2:4 --per_host=1 --host=10.0.0.1 --host_index=0 \\\n"
     "      --rendezvous=10.0.0.1:29400 -- ./my_trainer\n"
     "where the rendezvous is served by the one with --host_index=0.\n\n"
+    "With --servers=N the training is one with parameter servers, on this machine: N servers, the\n"
+    "most workers of MIN:MAX, and a chief, which runs the program, are copies of COMMAND, too. "
+    "The\n"
+    "job ends with the chief, and a process that fails is started again.\n\n"
     "  --workers=2:4          how many workers the job has at least and at most (4: exactly 4)\n"
+    "  --servers=N            how many parameter servers the job has (default: 0)\n"
     "  --max_restarts=3       how often each worker is started again after it failed\n"
     "  --per_host=N           how many workers this machine runs (default: all of them)\n"
     "  --host=NAME            by which the others reach this machine (default: 127.0.0.1)\n"
@@ -47,6 +53,7 @@ constexpr char kHelp[] =
     "143; then so does this program.\n\n"
     "Examples:\n"
     "  tandem launch --workers=2 -- ./my_trainer --epochs=3\n"
+    "  tandem launch --servers=2 --workers=2 -- ./my_trainer\n"
     "  tandem launch --workers=2:4 --max_restarts=10 -- ./my_trainer --checkpoint_dir=run\n";
 
 absl::StatusOr<int> NumberFlag(const Arguments& arguments, const char* name, int otherwise, int low,
@@ -103,6 +110,44 @@ absl::StatusOr<LaunchOptions> ReadLaunch(const std::vector<std::string>& words,
   return launch;
 }
 
+// 0: the job has none.
+absl::StatusOr<int> ReadServers(const Arguments& arguments, const LaunchOptions& launch) {
+  TANDEM_ASSIGN_OR_RETURN(const int servers, NumberFlag(arguments, "servers", 0, 0, 1000));
+  if (servers == 0) return servers;
+  for (const char* flag : {"per_host", "host", "host_index", "rendezvous"}) {
+    if (!arguments.Has(flag)) continue;
+    return errors::InvalidArgument(
+        "--", flag,
+        " goes with several machines, --servers with this one alone; on several, start "
+        "each process with a TF_CONFIG that names all");
+  }
+  if (launch.min_workers != launch.max_workers) {
+    return errors::InvalidArgument("--workers=", arguments.Last("workers"),
+                                   ": with --servers it is one number; workers that are lost are "
+                                   "not missed until they are there again");
+  }
+  return servers;
+}
+
+absl::StatusOr<LaunchEnd> LaunchServers(const LaunchOptions& launch, int servers) {
+  ServerLaunchOptions options;
+  options.command = launch.command;
+  options.servers = servers;
+  options.workers = launch.max_workers;
+  options.devices = launch.devices;
+  options.http_port = launch.http_port;
+  options.most_restarts = launch.most_restarts;
+  options.grace = launch.grace;
+  TANDEM_ASSIGN_OR_RETURN(LaunchEnd end, LaunchWithServers(options));
+  // What the chief says of itself counts for the job.
+  const int chief = end.codes.back();
+  if (end.status.ok() && end.signal == 0 && WIFEXITED(chief) && WEXITSTATUS(chief) > 128) {
+    end.signal = WEXITSTATUS(chief) - 128;
+  }
+  end.codes = {chief};
+  return end;
+}
+
 absl::Status Run(const std::vector<std::string>& words) {
   const auto dashes = absl::c_find(words, "--");
   if (dashes == words.end() || dashes + 1 == words.end()) {
@@ -111,11 +156,13 @@ absl::Status Run(const std::vector<std::string>& words) {
   TANDEM_ASSIGN_OR_RETURN(
       const Arguments arguments,
       Arguments::Parse({words.begin(), dashes},
-                       {"workers", "max_restarts", "per_host", "host", "host_index", "rendezvous",
-                        "devices", "grace", "http_port"},
+                       {"workers", "servers", "max_restarts", "per_host", "host", "host_index",
+                        "rendezvous", "devices", "grace", "http_port"},
                        {}));
   TANDEM_ASSIGN_OR_RETURN(const LaunchOptions launch, ReadLaunch(words, arguments));
-  TANDEM_ASSIGN_OR_RETURN(const LaunchEnd end, Launch(launch));
+  TANDEM_ASSIGN_OR_RETURN(const int servers, ReadServers(arguments, launch));
+  TANDEM_ASSIGN_OR_RETURN(LaunchEnd end,
+                          servers > 0 ? LaunchServers(launch, servers) : Launch(launch));
   if (!end.status.ok() || end.signal == 0) return end.status;
   absl::Status ended =
       errors::Cancelled("SIG", sigabbrev_np(end.signal), " ended the command before its time");
