@@ -1,7 +1,9 @@
 // A few faults of each kind, to real processes. The rest is all_faults_test.
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 
 #include "absl/strings/numbers.h"
@@ -42,6 +44,46 @@ TEST(Faults, AServerKilledInTrainingComesBackFromItsReplica) {
   job.Schedule(40);
   job.ExpectAllCountedOnce();
   EXPECT_EQ(ToldLoss(job.Events(), "/job:ps/task:1"), 0);
+}
+
+// The files of a snapshot that is being written have names that those of a whole one have not.
+TEST(Faults, AServerKilledInASnapshotComesBackFromTheOneBefore) {
+  const std::string folder = ::testing::TempDir() + "/faults_test_snapshots";
+  std::filesystem::remove_all(folder);
+  FaultyJob job(1, 2);
+  job.options().snapshot_dir = folder;
+  job.options().snapshot_every = absl::Milliseconds(10);
+  job.Begin();
+  for (int round = 0; round < 4; ++round) {
+    job.Schedule(20);
+    ASSERT_TRUE(job.Join().ok());
+    job.WaitForShards(IsInSnapshot);
+    const int64_t kept = job.Counters()[0];
+    const auto files = [&] {
+      std::set<std::string> names;
+      std::error_code error;
+      for (std::filesystem::recursive_directory_iterator it(folder, error), end;
+           !error && it != end; it.increment(error)) {
+        names.insert(it->path().string());
+      }
+      return names;
+    };
+    const std::set<std::string> before = files();
+    // The next one has begun as soon as there is a file that was not there.
+    job.Schedule(1);
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    for (bool has_begun = false; !has_begun;) {
+      for (const std::string& name : files()) has_begun = has_begun || before.count(name) == 0;
+      ASSERT_LT(absl::Now(), deadline);
+    }
+    job.Replace({"ps", 0});
+    ASSERT_TRUE(job.Join().ok());
+    job.Schedule(5);
+    ASSERT_TRUE(job.Join().ok());
+    const int64_t counted = job.Counters()[0];
+    EXPECT_GE(counted, kept + 5) << "round " << round;
+    EXPECT_LE(counted, kept + 6) << "round " << round;
+  }
 }
 
 // "began counter_0=17 counter_1=17"
