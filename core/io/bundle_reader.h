@@ -8,7 +8,7 @@
 //   DataLoss         a file is damaged, cut off, or does not belong to the others
 //   InvalidArgument  the shape, type or part that is asked for does not fit what is stored, or the
 //                    parts that are stored do not cover it
-//   Unimplemented    a type in which Tandem holds no tensors, a resource, a variant with a value
+//   Unimplemented    a type in which Tandem holds no tensors, a resource, a variant without a codec
 //
 // Threads: any, for all const methods.
 #ifndef TANDEM_CORE_IO_BUNDLE_READER_H_

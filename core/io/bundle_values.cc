@@ -7,6 +7,8 @@
 #include "core/base/status.h"
 #include "core/io/coding.h"
 #include "core/io/crc32c.h"
+#include "core/tensor/variant_codec.h"
+#include "proto/tensor.pb.h"
 
 namespace tandem {
 namespace {
@@ -78,7 +80,7 @@ absl::Status DecodeVariants(absl::string_view bytes, uint32_t expected, bool big
                             absl::Span<Variant> elements) {
   Decoder decoder(bytes);
   uint32_t crc = 0;
-  bool any_value = false;
+  std::vector<absl::string_view> values(elements.size());
   for (size_t i = 0; i < elements.size(); ++i) {
     uint64_t length = 0;
     absl::string_view value;
@@ -89,14 +91,17 @@ absl::Status DecodeVariants(absl::string_view bytes, uint32_t expected, bool big
     if (!ReadChecksum(&decoder, big_endian, &crc)) {
       return Damaged("a variant has a wrong checksum");
     }
-    any_value |= !value.empty();
+    values[i] = value;
   }
   if (!decoder.empty()) return Damaged("there are bytes behind the variants");
   if (MaskCrc32c(crc) != expected) return Damaged("the variants have a wrong checksum");
-  if (any_value) {
-    return errors::Unimplemented("values of variants (lists, datasets) cannot be read from files");
+  for (size_t i = 0; i < elements.size(); ++i) {
+    tensorflow::VariantTensorDataProto proto;
+    if (!proto.ParseFromArray(values[i].data(), static_cast<int>(values[i].size()))) {
+      return Damaged("the bytes of a variant are no VariantTensorDataProto");
+    }
+    TANDEM_ASSIGN_OR_RETURN(elements[i], VariantFromProto(proto));
   }
-  for (Variant& element : elements) element = Variant();
   return absl::OkStatus();
 }
 
@@ -121,13 +126,13 @@ absl::StatusOr<BundleValues> EncodeBundleValues(const Tensor& tensor) {
     return values;
   }
   for (const Variant& element : tensor.Elements<Variant>()) {
-    if (!element.empty()) {
-      return errors::Unimplemented("values of variants (", element.DebugString(),
-                                   ") cannot be written to files");
-    }
-    // The message of an empty variant has no bytes.
-    AppendVarint64(0, &values.bytes);
-    values.crc = ExtendByNumber(values.crc, uint64_t{0}, false);
+    tensorflow::VariantTensorDataProto proto;
+    TANDEM_RETURN_IF_ERROR(VariantToProto(element, &proto));
+    // That of an empty variant has no bytes.
+    const std::string bytes = proto.SerializeAsString();
+    AppendVarint64(bytes.size(), &values.bytes);
+    values.bytes += bytes;
+    values.crc = ExtendCrc32c(ExtendByNumber(values.crc, uint64_t{bytes.size()}, false), bytes);
     AppendChecksum(&values);
   }
   return values;

@@ -25,11 +25,13 @@ struct BundleValues {
   uint32_t crc = 0;  // Not masked.
 };
 
-// REQUIRES: a tensor of strings or variants. Unimplemented: a variant that is not empty.
+// REQUIRES: a tensor of strings or variants. Unimplemented: a variant without a codec
+// (core/tensor/variant_codec.h).
 absl::StatusOr<BundleValues> EncodeBundleValues(const Tensor& tensor);
 
 // Fills `tensor`, which has the type and the shape. DataLoss: the bytes are damaged; then no
-// element was changed. Unimplemented: a variant that is not empty. `crc` is masked.
+// element was changed; or a variant's value is none. Unimplemented: a variant without a codec.
+// `crc` is masked.
 absl::Status DecodeBundleValues(absl::string_view bytes, uint32_t crc, bool big_endian,
                                 Tensor* tensor);
 

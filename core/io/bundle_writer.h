@@ -43,7 +43,7 @@ class BundleWriter {
   // Writes a tensor, in host memory. The bytes of large ones go from the tensor to the system
   // without a copy, before the call returns.
   //   InvalidArgument  no tensor; a resource; a name that is none or was there.
-  //   Unimplemented    a variant with a value.
+  //   Unimplemented    a variant without a codec (core/tensor/variant_codec.h).
   // and errors of the file. After an error every call returns it, and Finish too.
   absl::Status Add(absl::string_view name, const Tensor& tensor);
   // Writes a part of the tensor `name` of shape `full`. InvalidArgument: also when the part is

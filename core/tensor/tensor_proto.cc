@@ -9,8 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/status.h"
+#include "core/tensor/variant_codec.h"
 #include "proto/resource_handle.pb.h"
 #include "proto/tensor.pb.h"
 #include "proto/tensor_shape.pb.h"
@@ -20,6 +23,7 @@ namespace {
 
 using tensorflow::ResourceHandleProto;
 using tensorflow::TensorProto;
+using tensorflow::VariantTensorDataProto;
 
 // Protocol Buffers' own limit on a message.
 constexpr size_t kMaxMessageBytes = std::numeric_limits<int32_t>::max();
@@ -96,28 +100,37 @@ absl::Status ForNumber(DataType dtype, Function&& function) {
 // Reading
 // ------------------------------------------------------------------------------------------
 
+// What a message may still take: memory, and values within values.
+struct Allowance {
+  size_t limit = 0;
+  size_t left = 0;
+  int depth = 0;  // Of variants.
+};
+
 // Counts the memory that a message asks for, before it is taken.
 class Budget {
  public:
-  Budget(size_t limit, DataType dtype, const Shape& shape)
-      : limit_(limit), left_(limit), dtype_(dtype), shape_(shape) {}
+  Budget(Allowance* allowance, DataType dtype, const Shape& shape)
+      : allowance_(allowance), dtype_(dtype), shape_(shape) {}
 
   absl::Status Take(size_t count, size_t bytes_each) {
-    if (bytes_each != 0 && count > left_ / bytes_each) {
+    if (bytes_each != 0 && count > allowance_->left / bytes_each) {
       return errors::ResourceExhausted(Describe(dtype_, shape_),
-                                       " stands for more bytes than the limit of ", limit_,
-                                       "; send it in parts or raise the limit");
+                                       " stands for more bytes than the limit of ",
+                                       allowance_->limit, "; send it in parts or raise the limit");
     }
-    left_ -= count * bytes_each;
+    allowance_->left -= count * bytes_each;
     return absl::OkStatus();
   }
 
  private:
-  const size_t limit_;
-  size_t left_;
+  Allowance* const allowance_;
   const DataType dtype_;
   const Shape& shape_;
 };
+
+absl::StatusOr<Tensor> ReadTensor(const TensorProto& proto, Allowance* allowance);
+absl::Status WriteTensor(const Tensor& tensor, TensorProtoForm form, int depth, TensorProto* proto);
 
 // REQUIRES: `content` has the tensor's size.
 absl::Status ReadNumberContent(const std::string& content, Tensor* tensor) {
@@ -302,35 +315,84 @@ absl::Status ReadHandles(const TensorProto& proto, Budget* budget, Tensor* tenso
   return absl::OkStatus();  // Handles do not repeat: the rest stays empty.
 }
 
-absl::Status RefuseVariant(const Tensor& tensor, int64_t index, absl::string_view type_name) {
-  return errors::Unimplemented(Describe(tensor), ": element ", index, " is a variant of type '",
-                               type_name, "', which cannot be converted to or from a message");
+using CodecTable = absl::flat_hash_map<absl::string_view, VariantCodec>;
+CodecTable& Codecs() {
+  static auto& table = *new CodecTable;
+  return table;
 }
 
-absl::Status ReadVariants(const TensorProto& proto, Tensor* tensor) {
-  const auto check = [&](int64_t i, const tensorflow::VariantTensorDataProto& value) {
-    if (value.type_name().empty() && value.metadata().empty() && value.tensors_size() == 0) {
-      return absl::OkStatus();
-    }
-    return RefuseVariant(*tensor, i, value.type_name());
+absl::StatusOr<const VariantCodec*> FindCodec(absl::string_view type_name) {
+  const auto found = Codecs().find(type_name);
+  if (found != Codecs().end()) return &found->second;
+  return errors::Unimplemented("a variant of type '", type_name,
+                               "' cannot be converted to or from a message");
+}
+
+absl::Status CheckDepth(int depth) {
+  if (depth < kMaxVariantDepth) return absl::OkStatus();
+  return errors::InvalidArgument("variants that hold variants more than ", kMaxVariantDepth,
+                                 " deep cannot be converted to or from a message");
+}
+
+absl::StatusOr<Variant> ReadVariant(const VariantTensorDataProto& proto, Allowance* allowance) {
+  if (proto.type_name().empty() && proto.metadata().empty() && proto.tensors_size() == 0) {
+    return Variant();
+  }
+  TANDEM_RETURN_IF_ERROR(CheckDepth(allowance->depth));
+  TANDEM_ASSIGN_OR_RETURN(const VariantCodec* const codec, FindCodec(proto.type_name()));
+  ++allowance->depth;
+  auto value = codec->decode(
+      proto, [allowance](const TensorProto& tensor) { return ReadTensor(tensor, allowance); });
+  --allowance->depth;
+  if (!value.ok()) {
+    return WithContext(value.status(), absl::StrCat("a variant of type '", proto.type_name(), "'"));
+  }
+  return Variant(*std::move(value));
+}
+
+absl::Status WriteVariant(const Variant& variant, int depth, VariantTensorDataProto* proto) {
+  if (variant.empty()) return absl::OkStatus();
+  TANDEM_RETURN_IF_ERROR(CheckDepth(depth));
+  const absl::string_view type_name = variant.value()->TypeName();
+  TANDEM_ASSIGN_OR_RETURN(const VariantCodec* const codec, FindCodec(type_name));
+  proto->set_type_name(std::string(type_name));
+  return codec->encode(
+      *variant.value(),
+      [depth](const Tensor& tensor, TensorProto* to) {
+        return WriteTensor(tensor, TensorProtoForm::kCompact, depth + 1, to);
+      },
+      proto);
+}
+
+absl::Status AtElement(const Tensor& tensor, int64_t index, const absl::Status& status) {
+  return WithContext(status, absl::StrCat(Describe(tensor), ": element ", index));
+}
+
+absl::Status ReadVariants(const TensorProto& proto, Allowance* allowance, Tensor* tensor) {
+  const absl::Span<Variant> out = tensor->MutableElements<Variant>();
+  const auto read = [&](int64_t i, const VariantTensorDataProto& value) {
+    absl::StatusOr<Variant> variant = ReadVariant(value, allowance);
+    if (!variant.ok()) return AtElement(*tensor, i, variant.status());
+    out[static_cast<size_t>(i)] = *std::move(variant);
+    return absl::OkStatus();
   };
   if (!proto.tensor_content().empty()) {
     TANDEM_ASSIGN_OR_RETURN(ItemReader items, ItemReader::Open(proto.tensor_content(), *tensor));
     for (int64_t i = 0; i < tensor->num_elements(); ++i) {
       const absl::string_view item = items.Next();
-      tensorflow::VariantTensorDataProto value;
+      VariantTensorDataProto value;
       if (!Parse(item, &value)) {
         return errors::InvalidArgument(Describe(*tensor), ": the ", item.size(),
                                        " bytes of element ", i,
                                        " in tensor_content are not a VariantTensorDataProto");
       }
-      TANDEM_RETURN_IF_ERROR(check(i, value));
+      TANDEM_RETURN_IF_ERROR(read(i, value));
     }
     return absl::OkStatus();
   }
   const int64_t given = std::min<int64_t>(proto.variant_val_size(), tensor->num_elements());
   for (int64_t i = 0; i < given; ++i) {
-    TANDEM_RETURN_IF_ERROR(check(i, proto.variant_val(static_cast<int>(i))));
+    TANDEM_RETURN_IF_ERROR(read(i, proto.variant_val(static_cast<int>(i))));
   }
   return absl::OkStatus();
 }
@@ -441,17 +503,22 @@ absl::Status WriteHandles(const Tensor& tensor, TensorProtoForm form, TensorProt
   return JoinItems(tensor, items, proto);
 }
 
-absl::Status WriteVariants(const Tensor& tensor, TensorProtoForm form, TensorProto* proto) {
+absl::Status WriteVariants(const Tensor& tensor, TensorProtoForm form, int depth,
+                           TensorProto* proto) {
+  std::vector<std::string> bytes;
   int64_t index = 0;
-  for (const Variant& value : tensor.Elements<Variant>()) {
-    if (!value.empty()) return RefuseVariant(tensor, index, value.value()->TypeName());
+  for (const Variant& variant : tensor.Elements<Variant>()) {
+    VariantTensorDataProto local;
+    VariantTensorDataProto* const value =
+        form == TensorProtoForm::kContent ? &local : proto->add_variant_val();
+    const absl::Status status = WriteVariant(variant, depth, value);
+    if (!status.ok()) return AtElement(tensor, index, status);
+    if (form == TensorProtoForm::kContent) bytes.push_back(local.SerializeAsString());
     ++index;
   }
-  if (form == TensorProtoForm::kContent) {
-    return JoinItems(tensor, std::vector<absl::string_view>(static_cast<size_t>(index)), proto);
-  }
-  for (; index > 0; --index) proto->add_variant_val();
-  return absl::OkStatus();
+  if (form != TensorProtoForm::kContent) return absl::OkStatus();
+  const std::vector<absl::string_view> items(bytes.begin(), bytes.end());
+  return JoinItems(tensor, items, proto);
 }
 
 // The number of bytes says at once that a content cannot be right, before anything is allocated.
@@ -483,9 +550,7 @@ absl::Status CheckType(const TensorProto& proto) {
                                  ", which is no type of a tensor's elements");
 }
 
-}  // namespace
-
-absl::StatusOr<Tensor> TensorFromProto(const TensorProto& proto, size_t max_bytes) {
+absl::StatusOr<Tensor> ReadTensor(const TensorProto& proto, Allowance* allowance) {
   TANDEM_RETURN_IF_ERROR(CheckType(proto));
   const auto dtype = static_cast<DataType>(proto.dtype());
   absl::StatusOr<Shape> shape = ShapeFromProto(proto.tensor_shape());
@@ -497,7 +562,9 @@ absl::StatusOr<Tensor> TensorFromProto(const TensorProto& proto, size_t max_byte
   if (!empty && !content.empty()) {
     TANDEM_RETURN_IF_ERROR(CheckContentSize(content.size(), dtype, *shape));
   }
-  Budget budget(max_bytes, dtype, *shape);
+  Budget budget(allowance, dtype, *shape);
+  // What a tensor takes beside its elements counts where there may be many.
+  if (allowance->depth > 0) TANDEM_RETURN_IF_ERROR(budget.Take(1, sizeof(Tensor)));
   TANDEM_RETURN_IF_ERROR(
       budget.Take(static_cast<size_t>(shape->num_elements()), DataTypeSize(dtype)));
   TANDEM_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Create(dtype, *shape));
@@ -512,7 +579,7 @@ absl::StatusOr<Tensor> TensorFromProto(const TensorProto& proto, size_t max_byte
       status = ReadHandles(proto, &budget, &tensor);
       break;
     case kVariant:
-      status = ReadVariants(proto, &tensor);
+      status = ReadVariants(proto, allowance, &tensor);
       break;
     default:
       status =
@@ -524,7 +591,8 @@ absl::StatusOr<Tensor> TensorFromProto(const TensorProto& proto, size_t max_byte
   return tensor;
 }
 
-absl::Status TensorToProto(const Tensor& tensor, TensorProto* proto, TensorProtoForm form) {
+absl::Status WriteTensor(const Tensor& tensor, TensorProtoForm form, int depth,
+                         TensorProto* proto) {
   if (!tensor.is_valid()) {
     return errors::InvalidArgument("there is no tensor to write into a TensorProto");
   }
@@ -538,10 +606,36 @@ absl::Status TensorToProto(const Tensor& tensor, TensorProto* proto, TensorProto
     case kResource:
       return WriteHandles(tensor, form, proto);
     case kVariant:
-      return WriteVariants(tensor, form, proto);
+      return WriteVariants(tensor, form, depth, proto);
     default:
       return WriteNumbers(tensor, form, proto);
   }
+}
+
+}  // namespace
+
+VariantCodecRegistration::VariantCodecRegistration(absl::string_view type_name,
+                                                   VariantCodec codec) {
+  Codecs().emplace(type_name, codec);
+}
+
+absl::Status VariantToProto(const Variant& variant, VariantTensorDataProto* proto) {
+  proto->Clear();
+  return WriteVariant(variant, 0, proto);
+}
+
+absl::StatusOr<Variant> VariantFromProto(const VariantTensorDataProto& proto, size_t max_bytes) {
+  Allowance allowance{max_bytes, max_bytes, 0};
+  return ReadVariant(proto, &allowance);
+}
+
+absl::StatusOr<Tensor> TensorFromProto(const TensorProto& proto, size_t max_bytes) {
+  Allowance allowance{max_bytes, max_bytes, 0};
+  return ReadTensor(proto, &allowance);
+}
+
+absl::Status TensorToProto(const Tensor& tensor, TensorProto* proto, TensorProtoForm form) {
+  return WriteTensor(tensor, form, 0, proto);
 }
 
 absl::StatusOr<Shape> ShapeFromProto(const tensorflow::TensorShapeProto& proto) {

@@ -7,8 +7,8 @@
 // Messages are not trusted: every size is checked before memory is taken for it. What is refused:
 //   * InvalidArgument: a type that is none, a shape that is none, content whose size does not match
 //     the shape, a bool that is neither 0 nor 1, a handle that does not parse.
-//   * Unimplemented: a type in which Tandem holds no tensors; values of variants (an empty variant
-//     is converted).
+//   * Unimplemented: a type in which Tandem holds no tensors; values of variants whose class has no
+//     codec (variant_codec.h).
 //   * ResourceExhausted: more memory than `max_bytes`, or than there is.
 // Messages name type and shape; the caller adds where the tensor came from.
 //
@@ -48,7 +48,7 @@ enum class TensorProtoForm {
 };
 
 // Replaces the contents of `proto`. InvalidArgument: there is no tensor, or it is larger than a
-// message can be (2 GiB). Unimplemented: a variant that is not empty. After an error `proto` is
+// message can be (2 GiB). Unimplemented: a variant without a codec. After an error `proto` is
 // unspecified.
 absl::Status TensorToProto(const Tensor& tensor, tensorflow::TensorProto* proto,
                            TensorProtoForm form = TensorProtoForm::kCompact);

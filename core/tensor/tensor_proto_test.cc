@@ -7,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "core/base/status.h"
+#include "core/tensor/variant_codec.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -433,7 +434,7 @@ class TestValue : public VariantValue {
   std::string DebugString() const override { return "a test value"; }
 };
 
-TEST(TensorProto, OnlyEmptyVariantsAreConverted) {
+TEST(TensorProto, VariantsWithoutACodecAreNotConverted) {
   const Tensor empty(kVariant, {2});
   for (TensorProtoForm form : {TensorProtoForm::kCompact, TensorProtoForm::kContent}) {
     const Tensor back = Read(Write(empty, form));
@@ -452,6 +453,81 @@ TEST(TensorProto, OnlyEmptyVariantsAreConverted) {
       absl::StatusCode::kUnimplemented, HasSubstr("'x'"));
   ExpectInvalid("dtype: DT_VARIANT tensor_content: '\\x02\\x0a\\x09'",
                 HasSubstr("VariantTensorDataProto"));
+}
+
+// Holds a tensor.
+class Box : public VariantValue {
+ public:
+  explicit Box(Tensor content) : content(std::move(content)) {}
+  absl::string_view TypeName() const override { return "tandem::Box"; }
+  std::string DebugString() const override { return "a box"; }
+
+  const Tensor content;
+};
+
+const VariantCodecRegistration box(
+    "tandem::Box", {[](const VariantValue& value, VariantCodec::WriteTensor write,
+                       tensorflow::VariantTensorDataProto* to) {
+                      to->set_metadata("box");
+                      return write(dynamic_cast<const Box&>(value).content, to->add_tensors());
+                    },
+                    [](const tensorflow::VariantTensorDataProto& from,
+                       VariantCodec::ReadTensor read) -> absl::StatusOr<RefPtr<VariantValue>> {
+                      if (from.metadata() != "box" || from.tensors_size() != 1) {
+                        return absl::InvalidArgumentError("no box");
+                      }
+                      absl::StatusOr<Tensor> content = read(from.tensors(0));
+                      if (!content.ok()) return content.status();
+                      return RefPtr<VariantValue>(MakeRef<Box>(*std::move(content)));
+                    }});
+
+Tensor BoxWith(Tensor content) { return Tensor::Scalar(Variant(MakeRef<Box>(std::move(content)))); }
+
+TEST(TensorProto, VariantsWithACodecComeBack) {
+  Tensor tensor(kVariant, {3});
+  tensor.MutableElements<Variant>()[0] = Variant(MakeRef<Box>(Tensor::Vector<float>({1, 2})));
+  tensor.MutableElements<Variant>()[2] =
+      Variant(MakeRef<Box>(BoxWith(Tensor::Scalar<std::string>("deep"))));
+  for (TensorProtoForm form :
+       {TensorProtoForm::kCompact, TensorProtoForm::kContent, TensorProtoForm::kLists}) {
+    const Tensor back = Read(Write(tensor, form));
+    const auto values = back.Elements<Variant>();
+    ASSERT_NE(values[0].Get<Box>(), nullptr);
+    EXPECT_EQ(values[0].Get<Box>()->content.Elements<float>()[1], 2);
+    EXPECT_TRUE(values[1].empty());
+    const Tensor& inner = values[2].Get<Box>()->content;
+    EXPECT_EQ(inner.ScalarValue<Variant>().Get<Box>()->content.ScalarValue<std::string>(), "deep");
+  }
+  ExpectInvalid("dtype: DT_VARIANT variant_val { type_name: 'tandem::Box' metadata: 'bag' }",
+                AllOf(HasSubstr("element 0"), HasSubstr("tandem::Box"), HasSubstr("no box")));
+}
+
+// A message could nest them until the stack ends, and tensors inside could ask for any memory.
+TEST(TensorProto, VariantsInVariantsHaveLimits) {
+  Tensor deep = Tensor::Scalar<float>(1);
+  TensorProto proto;
+  for (int i = 0; i < kMaxVariantDepth; ++i) deep = BoxWith(deep);
+  ASSERT_TRUE(TensorToProto(deep, &proto, TensorProtoForm::kContent).ok());
+  EXPECT_TRUE(TensorFromProto(proto).ok());
+  ExpectError(TensorToProto(BoxWith(deep), &proto), absl::StatusCode::kInvalidArgument,
+              HasSubstr("16 deep"));
+  ASSERT_TRUE(TensorToProto(deep, &proto, TensorProtoForm::kContent).ok());
+  TensorProto outer;
+  outer.set_dtype(tensorflow::DT_VARIANT);
+  outer.mutable_tensor_shape();
+  auto* const value = outer.add_variant_val();
+  value->set_type_name("tandem::Box");
+  value->set_metadata("box");
+  *value->add_tensors() = proto;
+  ExpectError(TensorFromProto(outer).status(), absl::StatusCode::kInvalidArgument,
+              HasSubstr("16 deep"));
+
+  TensorProto large = Parse(
+      "dtype: DT_VARIANT variant_val { type_name: 'tandem::Box' metadata: 'box' tensors { "
+      "dtype: DT_FLOAT tensor_shape { dim { size: 1000000 } } } }");
+  EXPECT_TRUE(TensorFromProto(large, 5000000).ok());
+  ExpectError(TensorFromProto(large, 3000000).status(), absl::StatusCode::kResourceExhausted,
+              HasSubstr("3000000"));
 }
 
 TEST(TensorProto, NoTensorCannotBeWritten) {

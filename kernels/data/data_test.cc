@@ -4,11 +4,14 @@
 #include <vector>
 
 #include "core/graph/scope.h"
+#include "core/io/file.h"
 #include "core/op/gradients.h"
+#include "core/tensor/tensor_proto.h"
 #include "gtest/gtest.h"
 #include "kernels/data/queue.h"
 #include "kernels/data/tensor_list.h"
 #include "kernels/testing/op_runner.h"
+#include "proto/tensor.pb.h"
 #include "runtime/session/session.h"
 
 namespace tandem::data {
@@ -39,6 +42,78 @@ TEST(TensorList, ChangingOneLeavesThoseThatShareItAlone) {
   ASSERT_TRUE(set.ok()) << set.status();
   EXPECT_EQ(ListIn((*set)[0]).elements[0].ScalarValue<float>(), 3);
   EXPECT_EQ(held->elements[0].ScalarValue<float>(), 1);
+}
+
+// What TensorFlow wrote (core/io/testdata/variant), byte for byte: two scalars.
+TEST(TensorList, AsAMessageIsThatOfTensorFlow) {
+  tensorflow::TensorProto proto;
+  proto.set_dtype(tensorflow::DT_VARIANT);
+  proto.mutable_tensor_shape();
+  std::string golden = *ReadFile(PosixFileSystem(), "core/io/testdata/variant.data-00000-of-00001");
+  golden.resize(1 + 0x3e);  // The first of two tensors; behind it lie its checksum and a number.
+  proto.set_tensor_content(golden);
+  const auto read = TensorFromProto(proto);
+  ASSERT_TRUE(read.ok()) << read.status();
+  const TensorList& list = ListIn(*read);
+  ASSERT_EQ(list.elements.size(), 2u);
+  EXPECT_EQ(list.dtype, kFloat32);
+  EXPECT_EQ(list.max_elements, TensorList::kNoLimit);
+  EXPECT_EQ(list.element_shape.rank(), 0);
+  EXPECT_EQ(list.elements[1].ScalarValue<float>(), 2);
+  tensorflow::TensorProto written;
+  ASSERT_TRUE(TensorToProto(*read, &written, TensorProtoForm::kContent).ok());
+  EXPECT_EQ(written.tensor_content(), golden);
+}
+
+TEST(TensorList, AsAMessageKeepsWhatIsNotSet) {
+  RefPtr<TensorList> list;
+  const Tensor tensor = ListOf({Tensor(), Tensor::Vector<float>({4}), Tensor()}, &list);
+  tensorflow::TensorProto proto;
+  ASSERT_TRUE(TensorToProto(tensor, &proto).ok());
+  const auto back = TensorFromProto(proto);
+  ASSERT_TRUE(back.ok()) << back.status();
+  ASSERT_EQ(ListIn(*back).elements.size(), 3u);
+  EXPECT_FALSE(ListIn(*back).elements[0].is_valid());
+  EXPECT_EQ(ListIn(*back).elements[1].Elements<float>()[0], 4);
+  EXPECT_FALSE(ListIn(*back).elements[2].is_valid());
+  // Each byte of the metadata cut off, or another: never a crash, and no list that breaks its
+  // rules.
+  const std::string metadata = proto.variant_val(0).metadata();
+  for (size_t i = 0; i < metadata.size(); ++i) {
+    for (int change = 0; change < 256; change += change < 8 ? 1 : 31) {
+      std::string damaged = metadata;
+      damaged[i] = static_cast<char>(damaged[i] ^ change);
+      if (change == 0) damaged.resize(i);
+      proto.mutable_variant_val(0)->set_metadata(damaged);
+      const auto result = TensorFromProto(proto);
+      if (!result.ok()) {
+        EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument) << result.status();
+      } else {
+        EXPECT_EQ(ListIn(*result).dtype, kFloat32);
+      }
+    }
+  }
+}
+
+TEST(TensorList, IsSavedAndRestored) {
+  const std::string prefix = ::testing::TempDir() + "/list";
+  Scope s = Scope::NewRoot();
+  const Output list = s.Call("TensorListFromTensor", {s.Constant(Tensor::Vector<float>({5, 6})),
+                                                      s.Constant(Tensor::Vector<int32_t>({}))});
+  const Output names = s.Constant(Tensor::Vector<std::string>({"list"}));
+  const Output slices = s.Constant(Tensor::Vector<std::string>({""}));
+  s.WithOpName("save").AddNode("SaveV2", {prefix, names, slices, list});
+  const Output restored = s.WithOpName("restore").Call(
+      "RestoreV2", {prefix, names, slices}, {{"dtypes", std::vector<DataType>{kVariant}}});
+  s.WithOpName("stack").Call("TensorListStack", {restored, s.Constant(Tensor::Vector<int32_t>({}))},
+                             {{"element_dtype", kFloat32}});
+  const auto session = Session::Create(*s.graph());
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto saved = (*session)->Run({}, {}, {"save"});
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  const auto values = (*session)->Run({}, {"stack:0"});
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_EQ((*values)[0].Elements<float>()[1], 6);
 }
 
 TEST(TensorList, RefusesNumbersThatWouldTakeAllMemory) {

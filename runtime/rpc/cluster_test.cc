@@ -53,6 +53,15 @@ TEST_F(ClusterTest, ValuesGoFromTaskToTask) {
   const Output b = s.WithDevice(kOnWorker1).WithOpName("b").Call("Add", {a, 1.0f});
   s.WithDevice(kOnWorker0).WithOpName("c").Call("Sub", {b, a});
   s.WithDevice(kOnPs).WithOpName("text").Call("Identity", {"from afar"});
+  const Output reserved =
+      s.WithDevice(kOnPs).Call("TensorListReserve", {s.Constant(Tensor::Vector<int32_t>({2})), 3},
+                               {{"element_dtype", kFloat32}});
+  const Output filled =
+      s.WithDevice(kOnWorker1)
+          .Call("TensorListSetItem", {reserved, 1, s.Constant(Tensor::Vector<float>({2, 3}))});
+  s.WithDevice(kOnPs).WithOpName("item").Call("TensorListGetItem",
+                                              {filled, 1, s.Constant(Tensor::Vector<int32_t>({2}))},
+                                              {{"element_dtype", kFloat32}});
   TestClient client(cluster_.address(kWorker0));
   const grpc::Status created = client.Create(s);
   ASSERT_TRUE(created.ok()) << created.error_message();
@@ -63,6 +72,10 @@ TEST_F(ClusterTest, ValuesGoFromTaskToTask) {
   const auto text = client.Fetch("text:0");
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_EQ(text->ScalarValue<std::string>(), "from afar");
+  // So have lists, in which one element is not set.
+  const auto list = client.Fetch("item:0");
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(list->Elements<float>()[1], 3);
   // More than gRPC holds in one slice, and nothing at all.
   Tensor large(kFloat32, Shape({1 << 20}));
   for (int i = 0; i < 1 << 20; ++i) large.MutableElements<float>()[i] = static_cast<float>(i);
