@@ -89,6 +89,18 @@ class TextModels(SideBySide):
             with self.subTest(str(options)):
                 self.assert_keras_runs([layers.Hashing(10, **options)], WORDS)
 
+    def test_hashed_crossing(self):
+        for options in ({}, {"output_mode": "one_hot"}):
+            with self.subTest(str(options)):
+                a = tf.keras.Input([], dtype="string", name="a")
+                b = tf.keras.Input([], dtype="int64", name="b")
+                model = tf.keras.Model([a, b], layers.HashedCrossing(7, **options)((a, b)))
+                folder = self.path("model")
+                model.export(folder, verbose=False)
+                data = {"a": WORDS, "b": [3, -1, 0, 1 << 40, 5, 6]}
+                wanted = model([tf.constant(data["a"]), tf.constant(data["b"], tf.int64)])
+                self.assert_runs(folder, data, {"output_0": wanted.numpy()})
+
     def test_numbers_into_buckets(self):
         x = tf.keras.Input([1], name="x")
         y = layers.Discretization([-1.0, 0.0, 2.5])(x)

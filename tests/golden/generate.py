@@ -27,7 +27,7 @@ FAMILIES = [
     "unary", "binary", "reduction", "array", "indexing", "convolution", "nn", "state", "optimizer",
     "random_ops", "control_flow", "functions", "lists_queues", "stacks_arrays",
     "einsum", "special", "image", "volume", "spaces", "transforms",
-    "strings", "lookup", "counting"
+    "strings", "lookup", "counting", "sparse"
 ]
 
 
