@@ -30,6 +30,12 @@ bool EndedWith(const std::vector<int>& statuses, const std::vector<int>& codes) 
   });
 }
 
+// Of a status as waitpid gives it.
+std::string HowItEnded(int status) {
+  if (WIFSIGNALED(status)) return absl::StrCat("was ended by SIG", sigabbrev_np(WTERMSIG(status)));
+  return absl::StrCat("ended with code ", WEXITSTATUS(status));
+}
+
 class ChiefCallback final : public Callback {
  public:
   explicit ChiefCallback(CallbackPtr callback) : callback_(std::move(callback)) {}
@@ -98,11 +104,19 @@ absl::Status EndOfJob(const absl::Status& failure, int signal, const std::vector
   // A signal may come when they are done.
   if (signal == 0 || EndedWith(codes, {0})) return absl::OkStatus();
   const int ended_by = 128 + signal;
-  const bool saved = EndedWith(codes, {0, ended_by, 128 + SIGTERM});
+  const std::vector<int> saves = {0, ended_by, 128 + SIGTERM};
+  const bool saved = EndedWith(codes, saves);
+  std::string others;
+  for (size_t i = 0; i < codes.size(); ++i) {
+    if (EndedWith({codes[i]}, saves)) continue;
+    absl::StrAppend(&others, "; ",
+                    codes.size() == 1 ? std::string("the chief") : absl::StrCat("worker:", i), " ",
+                    HowItEnded(codes[i]));
+  }
   // 143 says that all is saved, and that it may be started elsewhere.
   *code = signal == SIGTERM && !saved ? 1 : ended_by;
   return errors::Cancelled("SIG", sigabbrev_np(signal), " ended the workers",
-                           saved ? "" : "; not all of them have ended by themselves");
+                           saved ? "" : "; not all of them have ended by themselves", others);
 }
 
 int WorkerExitCode(const absl::Status& status) {

@@ -117,14 +117,20 @@ std::string Fence::OwnFolder(uint64_t generation) const {
   return JoinPath(folder_, absl::StrCat(kOpen, generation));
 }
 
-std::string Fence::Passage(uint64_t generation, const std::string& path) {
-  return JoinPath(OwnFolder(generation), absl::StrCat(passages_.fetch_add(1), ".", getpid(), ".",
-                                                      path.substr(path.rfind('/') + 1)));
+uint64_t Fence::LeadingLocked(uint64_t generation) const {
+  return led_since_ <= generation && generation < leads_ ? leads_ : generation;
+}
+
+std::string Fence::PassageLocked(uint64_t generation, const std::string& path) {
+  return JoinPath(OwnFolder(generation),
+                  absl::StrCat(passages_++, ".", getpid(), ".", path.substr(path.rfind('/') + 1)));
 }
 
 absl::StatusOr<Fence::State> Fence::Raise(uint64_t generation) {
   FileSystem* const files = PosixFileSystem();
   const std::string own = OwnFolder(generation);
+  MutexLock lock(mu_);
+  bool leads_on = false;
   State state;
   state.generation = generation;
   // Twice: who comes later, and looked before this one's folder was there, is seen the second time.
@@ -152,14 +158,18 @@ absl::StatusOr<Fence::State> Fence::Raise(uint64_t generation) {
       const absl::Status renamed = files->Rename(chief.path, path);
       // Another chief may have been quicker; a later one makes this one fail soon.
       if (!renamed.ok() && !absl::IsNotFound(renamed)) return renamed;
+      // It was open until now: nobody came between.
+      leads_on |= renamed.ok() && chief.generation == leads_;
     }
     // After it was closed: what is noted now stays so.
     state.step = std::max(state.step, StepIn(path));
     closed.push_back(std::move(path));
   }
   TANDEM_RETURN_IF_ERROR(files->SyncDirectory(folder_));
-  if (state.step >= 0) TANDEM_RETURN_IF_ERROR(NoteStep(generation, state.step));
+  if (state.step >= 0) TANDEM_RETURN_IF_ERROR(NoteStepLocked(generation, state.step));
   for (const std::string& path : closed) RemoveFolder(path);
+  if (!leads_on && generation != leads_) led_since_ = generation;
+  leads_ = generation;
   return state;
 }
 
@@ -177,23 +187,34 @@ absl::Status Fence::Explain(uint64_t generation, const absl::Status& status) con
 
 absl::Status Fence::Rename(uint64_t generation, const std::string& from, const std::string& to) {
   FileSystem* const files = PosixFileSystem();
-  const std::string passage = Passage(generation, from);
+  MutexLock lock(mu_);
+  const uint64_t leading = LeadingLocked(generation);
+  const std::string passage = PassageLocked(leading, from);
   const absl::Status in = files->Rename(from, passage);
-  if (!in.ok()) return Explain(generation, in);
-  return Explain(generation, files->Rename(passage, to));
+  if (!in.ok()) return Explain(leading, in);
+  return Explain(leading, files->Rename(passage, to));
 }
 
 absl::Status Fence::Remove(uint64_t generation, const std::string& path) {
   FileSystem* const files = PosixFileSystem();
-  const std::string passage = Passage(generation, path);
+  MutexLock lock(mu_);
+  const uint64_t leading = LeadingLocked(generation);
+  const std::string passage = PassageLocked(leading, path);
   const absl::Status in = files->Rename(path, passage);
-  if (!in.ok()) return Explain(generation, in);
+  if (!in.ok()) return Explain(leading, in);
   // From here on it is gone; a new chief may have swept it up.
   const absl::Status removed = files->Remove(passage);
   return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
 }
 
 absl::Status Fence::NoteStep(uint64_t generation, int64_t step) {
+  MutexLock lock(mu_);
+  const uint64_t leading = LeadingLocked(generation);
+  if (leading != generation && step <= StepIn(OwnFolder(leading))) return absl::OkStatus();
+  return NoteStepLocked(leading, step);
+}
+
+absl::Status Fence::NoteStepLocked(uint64_t generation, int64_t step) {
   return Explain(generation,
                  WriteFileAtomically(PosixFileSystem(), JoinPath(OwnFolder(generation), kStep),
                                      absl::StrCat(step, "\n")));

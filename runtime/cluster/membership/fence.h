@@ -13,17 +13,20 @@
 // old chief, wherever it had stopped, finds nothing. The file system sees to the rest: a rename is
 // one step, on local disks and on NFS.
 //
+// A chief that leads the next generation, too, goes on with what it writes: names of its former
+// generations pass through the folder of the present one, as long as no other chief came between.
+//
 // Threads: any; it blocks as files do. Folders of several jobs are several folders.
 #ifndef TANDEM_RUNTIME_CLUSTER_MEMBERSHIP_FENCE_H_
 #define TANDEM_RUNTIME_CLUSTER_MEMBERSHIP_FENCE_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/mutex.h"
 #include "core/io/file.h"
 
 namespace tandem::membership {
@@ -41,11 +44,11 @@ class Fence {
   // state's generation is then that one, and nothing has changed.
   absl::StatusOr<State> Raise(uint64_t generation);
 
-  // As FileSystem's, for the chief of `generation`, which has raised the fence. FailedPrecondition:
-  // a later generation leads the job.
+  // As FileSystem's, for the chief of `generation`, which has raised this fence.
+  // FailedPrecondition: another chief leads the job since.
   absl::Status Rename(uint64_t generation, const std::string& from, const std::string& to);
   absl::Status Remove(uint64_t generation, const std::string& path);
-  // A checkpoint of `step` is there.
+  // A checkpoint of `step` is there. Of a former generation one that is no news does not count.
   absl::Status NoteStep(uint64_t generation, int64_t step);
 
   // The machine's files, but names change behind the fence: for whoever writes checkpoints
@@ -56,13 +59,22 @@ class Fence {
   explicit Fence(std::string folder) : folder_(std::move(folder)) {}
 
   std::string OwnFolder(uint64_t generation) const;
+  // The generation through whose folder the names of `generation` pass.
+  uint64_t LeadingLocked(uint64_t generation) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status NoteStepLocked(uint64_t generation, int64_t step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // A name in the chief's own folder.
-  std::string Passage(uint64_t generation, const std::string& path);
+  std::string PassageLocked(uint64_t generation, const std::string& path)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What an error of a rename through the own folder means.
   absl::Status Explain(uint64_t generation, const absl::Status& status) const;
 
   const std::string folder_;
-  std::atomic<uint64_t> passages_{0};
+  // Also held over the renames: none of this process's own is under way while it raises the fence.
+  Mutex mu_;
+  uint64_t passages_ ABSL_GUARDED_BY(mu_) = 0;
+  // This process is the chief of all generations from the first to the last of these; 0: of none.
+  uint64_t led_since_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t leads_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 // The machine's files, for a chief without a fence.

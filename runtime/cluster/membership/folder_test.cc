@@ -136,6 +136,31 @@ TEST(Fence, AnOldChiefMayNotWriteOnceANewOneHasRaisedIt) {
   EXPECT_TRUE(new_files->Stat(path).ok());
 }
 
+// A save goes on in the background while its chief begins to lead the next generation.
+TEST(Fence, AChiefThatLeadsOnEndsWhatItBegan) {
+  const std::string folder = NewFolder("leads_on");
+  const std::string path = folder + "/checkpoint";
+  const auto fence = Fence::Open(folder);
+  const auto other = Fence::Open(folder);
+  ASSERT_TRUE(fence.ok() && other.ok());
+  ASSERT_TRUE((*fence)->Raise(2).ok());
+  const auto files = (*fence)->Files(2);
+  ASSERT_TRUE((*fence)->Raise(3).ok());
+  ASSERT_TRUE((*fence)->Raise(5).ok());
+  EXPECT_TRUE(WriteBehind(*files, path, "of generation 2").ok());
+  EXPECT_EQ(*ReadFile(PosixFileSystem(), path), "of generation 2");
+  EXPECT_TRUE((*fence)->NoteStep(2, 11).ok());
+  EXPECT_TRUE((*fence)->NoteStep(3, 10).ok());  // No news: steps do not go back.
+  EXPECT_EQ((*fence)->Raise(6)->step, 11);
+  // Once another one led in between, what was begun before is over.
+  ASSERT_TRUE((*other)->Raise(7).ok());
+  ASSERT_TRUE((*fence)->Raise(8).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(WriteBehind(*files, path, "late")));
+  EXPECT_TRUE(absl::IsFailedPrecondition((*fence)->NoteStep(6, 12)));
+  EXPECT_TRUE(WriteBehind(*(*fence)->Files(8), path, "of generation 8").ok());
+  EXPECT_EQ(*ReadFile(PosixFileSystem(), path), "of generation 8");
+}
+
 TEST(Fence, WhoStopsBetweenTheTwoRenamesWritesNothing) {
   const std::string folder = NewFolder("between");
   const auto fence = Fence::Open(folder);
