@@ -143,6 +143,10 @@ class TestClient final : public ShardClient {
     return errors::Unimplemented("");
   }
   absl::Status Forget(const std::string&, absl::Time) override { return errors::Unimplemented(""); }
+  absl::StatusOr<absl::optional<JobHolder>> Hold(const std::string&, const JobHolder&,
+                                                 absl::Duration, absl::Time) override {
+    return errors::Unimplemented("");
+  }
 
  private:
   TestServers* const servers_;
