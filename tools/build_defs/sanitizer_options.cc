@@ -4,6 +4,12 @@
 
 #if defined(TANDEM_TSAN)
 
+#include <csignal>
+
+// The sanitizer asks a process of its own, in this one's group, for the names of functions. A signal
+// to the group ends that one, too, and the next question would end this one without a word.
+__attribute__((constructor)) static void IgnoreBrokenPipes() { std::signal(SIGPIPE, SIG_IGN); }
+
 extern "C" const char* __tsan_default_options();
 extern "C" const char* __tsan_default_suppressions();
 
