@@ -114,6 +114,7 @@ class StrategyRunner {
   virtual absl::StatusOr<std::vector<std::string>> RestoreDetails(const StrategyState& details);
   // Where variables outlive this process: what the program keeps beside them, so that, when it is
   // started again, it knows where it stood. Only the newest counts; steps may be running.
+  virtual bool KeepsNotes() const { return false; }
   // Whether one may be given now; others would come too soon after each other.
   virtual bool WantsNote() { return false; }
   // Returns at once.

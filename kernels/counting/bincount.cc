@@ -12,6 +12,7 @@
 #include "core/op/shape_context.h"
 #include "kernels/array/elements.h"
 #include "kernels/common/arguments.h"
+#include "kernels/counting/sparse_numbers.h"
 #include "kernels/ragged/splits.h"
 
 namespace tandem::counting {
@@ -186,18 +187,7 @@ class SparseKernel final : public BinaryOutput {
   absl::Status Compute(KernelContext& c) override {
     const Tensor& indices = c.input(0);
     const Tensor& values = c.input(1);
-    TANDEM_ASSIGN_OR_RETURN(const Shape whole, ShapeArgument(c.input(2), "dense_shape"));
-    if (whole.rank() < 1 || whole.rank() > 2) {
-      return errors::InvalidArgument("dense_shape is ", whole.DebugString(),
-                                     "; it must be that of a vector or a matrix");
-    }
-    if (!values.shape().IsVector() || !indices.shape().IsMatrix() ||
-        indices.shape().dim(0) != values.num_elements() || indices.shape().dim(1) != whole.rank()) {
-      return errors::InvalidArgument("indices have shape ", indices.shape().DebugString(),
-                                     " and values ", values.shape().DebugString(),
-                                     "; one row of indices for each value is wanted, with ",
-                                     whole.rank(), " columns");
-    }
+    TANDEM_ASSIGN_OR_RETURN(const Shape whole, WholeShape(indices, values, c.input(2)));
     const bool rows = whole.IsMatrix();
     TANDEM_ASSIGN_OR_RETURN(auto bins, Bins<T>::Make(c, rows ? whole.dim(0) : Bins<T>::kVector,
                                                      c.input(3), values, c.input(4), binary_));

@@ -15,6 +15,7 @@
 #include "core/op/registry.h"
 #include "core/op/shape_context.h"
 #include "kernels/common/arguments.h"
+#include "kernels/counting/sparse_numbers.h"
 #include "kernels/ragged/splits.h"
 
 namespace tandem::counting {
@@ -157,18 +158,7 @@ class SparseCountKernel final : public CountKernel<W> {
   absl::Status Compute(KernelContext& c) override {
     const Tensor& indices = c.input(0);
     const Tensor& values = c.input(1);
-    TANDEM_ASSIGN_OR_RETURN(const Shape whole, ShapeArgument(c.input(2), "dense_shape"));
-    if (whole.rank() < 1 || whole.rank() > 2) {
-      return errors::InvalidArgument("dense_shape is ", whole.DebugString(),
-                                     "; it must be that of a vector or a matrix");
-    }
-    if (!values.shape().IsVector() || !indices.shape().IsMatrix() ||
-        indices.shape().dim(0) != values.num_elements() || indices.shape().dim(1) != whole.rank()) {
-      return errors::InvalidArgument("indices have shape ", indices.shape().DebugString(),
-                                     " and values ", values.shape().DebugString(),
-                                     "; one row of indices for each value is wanted, with ",
-                                     whole.rank(), " columns");
-    }
+    TANDEM_ASSIGN_OR_RETURN(const Shape whole, WholeShape(indices, values, c.input(2)));
     TANDEM_ASSIGN_OR_RETURN(const W* weights, this->Weights(c.input(3), values.shape()));
     const bool is_vector = whole.IsVector();
     // A row costs memory also where nothing is counted in it.

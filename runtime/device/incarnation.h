@@ -1,4 +1,5 @@
-// The number that tells a device from one of the same name in an earlier life (Device::incarnation).
+// The number that tells a device from one of the same name in an earlier life
+// (Device::incarnation).
 #ifndef TANDEM_RUNTIME_DEVICE_INCARNATION_H_
 #define TANDEM_RUNTIME_DEVICE_INCARNATION_H_
 

@@ -73,6 +73,7 @@ class ParameterRunner final : public StrategyRunner {
   absl::StatusOr<Tensor> ReadVariable(const std::string& name) override;
 
   // With the first shard that has variables.
+  bool KeepsNotes() const override { return notes_ != nullptr; }
   bool WantsNote() override;
   void KeepNote(StrategyState note) override;
   absl::StatusOr<StrategyState> TakeNote() override;

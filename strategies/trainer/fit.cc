@@ -216,7 +216,7 @@ absl::Status Trainer::FitRun::EndEpoch() {
   // From here on a checkpoint stands before the next epoch.
   ++epoch_;
   totals_.reset();
-  if (workers_ == nullptr) {
+  if (trainer_.runner_->KeepsNotes()) {
     TANDEM_RETURN_IF_ERROR(NoteCallbacks());
     TANDEM_RETURN_IF_ERROR(KeepNote());
   }

@@ -38,12 +38,12 @@ sigset_t OurSignals() {
 // What takes back a line that is drawn on a terminal: nothing where there is none.
 const char* LineBegin(int file) { return isatty(file) != 0 ? "\r\033[K" : ""; }
 
+}  // namespace
+
 std::string HowItEnded(int status) {
   if (WIFEXITED(status)) return absl::StrCat("ended with code ", WEXITSTATUS(status));
   return absl::StrCat("was ended by SIG", sigabbrev_np(WTERMSIG(status)));
 }
-
-}  // namespace
 
 ChildProcesses::ChildProcesses() : handled_(OurSignals()) {
   sigprocmask(SIG_BLOCK, &handled_, nullptr);

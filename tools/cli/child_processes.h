@@ -20,6 +20,9 @@
 
 namespace tandem::cli {
 
+// "ended with code 1", "was ended by SIGKILL": of a status as waitpid gives it.
+std::string HowItEnded(int status);
+
 struct ChildSpec {
   std::string name;  // Before its lines: "[worker:1] ".
   std::vector<std::string> command;

@@ -16,6 +16,7 @@
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "runtime/cluster/job_environment.h"
+#include "tools/cli/child_processes.h"
 #include "tools/cli/launch.h"
 
 namespace tandem::demo {
@@ -28,12 +29,6 @@ bool EndedWith(const std::vector<int>& statuses, const std::vector<int>& codes) 
   return absl::c_all_of(statuses, [&](int status) {
     return WIFEXITED(status) && absl::c_linear_search(codes, WEXITSTATUS(status));
   });
-}
-
-// Of a status as waitpid gives it.
-std::string HowItEnded(int status) {
-  if (WIFSIGNALED(status)) return absl::StrCat("was ended by SIG", sigabbrev_np(WTERMSIG(status)));
-  return absl::StrCat("ended with code ", WEXITSTATUS(status));
 }
 
 class ChiefCallback final : public Callback {
@@ -104,19 +99,18 @@ absl::Status EndOfJob(const absl::Status& failure, int signal, const std::vector
   // A signal may come when they are done.
   if (signal == 0 || EndedWith(codes, {0})) return absl::OkStatus();
   const int ended_by = 128 + signal;
-  const std::vector<int> saves = {0, ended_by, 128 + SIGTERM};
-  const bool saved = EndedWith(codes, saves);
-  std::string others;
+  std::string others;  // Who ended without having saved.
   for (size_t i = 0; i < codes.size(); ++i) {
-    if (EndedWith({codes[i]}, saves)) continue;
+    if (EndedWith({codes[i]}, {0, ended_by, 128 + SIGTERM})) continue;
     absl::StrAppend(&others, "; ",
                     codes.size() == 1 ? std::string("the chief") : absl::StrCat("worker:", i), " ",
-                    HowItEnded(codes[i]));
+                    cli::HowItEnded(codes[i]));
   }
   // 143 says that all is saved, and that it may be started elsewhere.
-  *code = signal == SIGTERM && !saved ? 1 : ended_by;
+  *code = signal == SIGTERM && !others.empty() ? 1 : ended_by;
   return errors::Cancelled("SIG", sigabbrev_np(signal), " ended the workers",
-                           saved ? "" : "; not all of them have ended by themselves", others);
+                           others.empty() ? "" : "; not all of them have ended by themselves",
+                           others);
 }
 
 int WorkerExitCode(const absl::Status& status) {
